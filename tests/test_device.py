@@ -10,7 +10,7 @@ import torch
 from gpus import Simulated
 
 import srnet
-from srnet.core.device import current_device, on_cpu, synchronize, visible_gpus
+from srnet.core.device import current_device, free_memory, on_cpu, synchronize, visible_gpus
 
 PACKAGE = Path(srnet.__file__).parent
 
@@ -63,3 +63,11 @@ def test_every_mig_instance_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     Simulated(monkeypatch, 1)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1a,MIG-2b")
     assert visible_gpus() == ["MIG-1a", "MIG-2b"]
+
+
+def test_free_memory_counts_what_torch_holds_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert free_memory() is None
+    Simulated(monkeypatch, 1)
+    for name, size in {"mem_get_info": (1000, 8000), "memory_reserved": 300, "memory_allocated": 100}.items():
+        monkeypatch.setattr(torch.cuda, name, lambda device, size=size: size)
+    assert free_memory() == 1000 + 300 - 100

@@ -67,11 +67,12 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "learning_rate": RATE, "score_rate": RATE, "epochs": (*POSITIVE, 1e7), "steps": COUNT, "batch_size": SIZE,
         "warmup": (-0.1, 1.0, NAN), "eval_every": COUNT, "max_length": MAX_LENGTH, "max_grad_norm": (-1.0, NAN, INF),
         "patience": COUNT, "min_gain": (-1.0, NAN, INF), "trace": (-1, 10**10), "seed": SEED, "dev_rows": COUNT,
-        "precision": NAME, "selection": NAME, "update": NAME,
+        "precision": NAME, "selection": NAME, "update": NAME, "eval_precision": NAME, "accumulate": COUNT,
+        "weight_decay": (-0.1, 10.1, NAN),
     },
     "TrainingOptions": {
         "scale": (*POSITIVE, 101.0), "learning_rate": RATE, "score_rate": RATE, "max_length": MAX_LENGTH,
-        "precision": NAME,
+        "precision": NAME, "eval_precision": NAME, "accumulate": COUNT, "weight_decay": (-0.1, 10.1, NAN),
     },
     "Order": {"figures": (NAME,), "profile": NAME, "sparsities": ((1.0,), (-0.1,))},
     "FindSettings": {

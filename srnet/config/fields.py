@@ -55,7 +55,7 @@ def option(default: T, **settings: Any) -> T:
 
     `name`: instead of the field's name; None: no option. `short`: a second, short name. `kind`: how values are written,
     instead of what the annotation says. `heading`: in the help. `instead_of`: a field that must not be given as well.
-    `always`, `alone` and `expert`: as in `Option`.
+    `always`, `alone` and `expert`: as in `Option`. `identifies`: False for what does not change a node's own result.
     """
     return dataclasses.field(default=default, metadata=settings)
 

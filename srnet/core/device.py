@@ -44,6 +44,15 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
+def free_memory() -> int | None:
+    """The bytes that this process can still take on the GPU, with what torch holds unused; None on the CPU."""
+    device = current_device()
+    if device.type != "cuda":
+        return None
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0]) + unused
+
+
 def visible_gpus() -> list[str]:
     """The GPUs of this process as CUDA_VISIBLE_DEVICES names them: by number, or by UUID as some batch systems do.
 

@@ -40,6 +40,7 @@ from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split, joined
 from srnet.training.data import Encoded, token_batches
+from srnet.training.hardware import computing_in
 from srnet.training.method import LATE, Method, Snapshot, split_snapshot
 from srnet.training.predict import EVAL_TOKENS, predict
 from srnet.training.spans import inputs_for
@@ -296,6 +297,7 @@ def _training_run(node: Training, method: Method, parent: Subnetwork, context: C
         method=method,
         loss=_with_teacher(node.objective, loss, answer),
         needs=node.objective.needs,
+        by_rows=node.objective.loss.by_rows,
         loss_state=loss if isinstance(loss, StatefulLoss) else None,
         settings=settings,
         train=inputs_for(answer, joined(splits), base.tokenizer, base.max_length(settings.max_length), extras),
@@ -347,7 +349,8 @@ def _training_record(result: Result) -> dict[str, Any]:
 def _compute_evaluation(node: Evaluate, context: Context, folder: Path) -> None:
     subnetwork, task = context.subnetwork(node.model), load_task(node.model.task_spec)
     splits = {name: task.splits[name] for name in node.names}
-    logits = _logits(subnetwork, splits, node.model.max_length, task.answer_kind)
+    with computing_in(node.precision):
+        logits = _logits(subnetwork, splits, node.model.max_length, task.answer_kind)
     report = {name: score_split(task, split, logits[name]) for name, split in splits.items()}
     if node.splits is None:  # logits per token are only for teachers, which name the split
         logits = {name: logits[name] for name in node.names}

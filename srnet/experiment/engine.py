@@ -21,7 +21,7 @@ from srnet.experiment.nodes.base import Node, every_node
 from srnet.experiment.nodes.models import Pretrained
 from srnet.experiment.rebuild import StoredModels
 from srnet.experiment.store import Store
-from srnet.training.hardware import Ranks, connect
+from srnet.training.hardware import Ranks, check_for_cpu, connect
 
 if TYPE_CHECKING:
     from srnet.experiment.compute import Outcome
@@ -88,11 +88,18 @@ class Engine(Described):
         if not missing:
             self.store.tidy()
             return  # before `open`: a read-only store can still be read
+        self._check_device(missing)
         self.store.open()
         self._show_heads(missing)
         executor = self.executor(ranks)
         with self.store.in_use(), self.reporter.session():
             _Schedule(missing, executor, self.reporter).run()
+
+    def _check_device(self, nodes: Iterable[Node]) -> None:
+        """Refuse, before anything is computed, what only a GPU can do; the machines of a cluster may have one."""
+        if self.name != "ray":
+            for precision in {each for node in nodes for each in node.precisions}:
+                check_for_cpu(precision)
 
     def executor(self, ranks: Ranks) -> Executor:
         if ranks.world > 1:

@@ -18,6 +18,7 @@ from srnet.experiment.nodes.models import ModelNode, Pretrained
 from srnet.experiment.rebuild import rebuild
 from srnet.experiment.store import Store
 from srnet.models.backbones import load_backbone
+from srnet.training.hardware import CHECKPOINTS, computing_in
 from srnet.training.settings import TrainingSettings
 
 
@@ -42,8 +43,9 @@ def _cost(node: ModelNode, steps_of: Callable[[Any], int]) -> int:
 CALIBRATION_STEPS = 3
 EVALUATION = 1.0 / 3.0
 """The time for the forward pass of a batch, relative to a training step: a backward pass costs about two of them."""
-Setting = tuple[str, str, int, str, bool]
-"""What decides the pace of a training: the task, the backbone, the batch size, the precision and the compilation."""
+Setting = tuple[str, str, int, str, bool, int, bool]
+"""What decides the pace of a training: the task, the backbone, the batch size, the precision, the compilation, the
+parts of a batch and the checkpointing."""
 LATEST = 3
 """Trainings whose pace counts: the machine may have been faster or slower before."""
 
@@ -111,7 +113,8 @@ def estimate(
 
 def _setting(node: Any) -> Setting:
     raw, training = node.pretrained, node.training
-    return raw.task.name, raw.backbone, training.batch_size, training.precision, training.compile
+    saving = training.accumulate, training.checkpointing
+    return raw.task.name, raw.backbone, training.batch_size, training.precision, training.compile, *saving
 
 
 def _evaluations(node: Any) -> float:
@@ -138,7 +141,8 @@ def _stored_paces(store: Store, wanted: set[Setting]) -> dict[Setting, list[floa
 
 def _measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
     """Seconds of a forward, backward and optimiser step of this backbone on this data, after a first one."""
-    from srnet.training.spans import inputs_for  # not at the top: it imports torch
+    from srnet.training.parts import split_batch  # not at the top: they import torch
+    from srnet.training.spans import inputs_for
 
     task = load_task(raw.task)
     base = load_backbone(raw.backbone, task.labels, raw.seed, raw.head)
@@ -148,13 +152,17 @@ def _measure_step(raw: Pretrained, settings: TrainingSettings) -> float:
         task.answer_kind, task.train.sample(settings.batch_size), base.tokenizer, base.max_length(settings.max_length)
     )
     batch = {name: value.to(device) for name, value in data.collate(range(min(len(data), settings.batch_size))).items()}
-    labels = batch.pop("labels")
+    parts = split_batch(batch, settings.accumulate)
+    if settings.checkpointing and model.supports_gradient_checkpointing:
+        model.train().gradient_checkpointing_enable(**CHECKPOINTS)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.0)
 
     def step() -> None:
-        with torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bf16"):
-            loss = task.answer_kind.losses(model(**batch).logits, labels).mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        for part in parts:
+            inputs = {name: value for name, value in part.items() if name != "labels"}
+            with computing_in(settings.precision):
+                loss = task.answer_kind.losses(model(**inputs).logits, part["labels"]).mean()
+            loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
 

@@ -37,11 +37,20 @@ def _key_part(value: Any) -> Any:
 
 def _identifying(value: Any) -> list[dataclasses.Field[Any]]:
     """The fields that differ from their default. So a new field does not change the keys of old results."""
-    return [
-        f
-        for f in dataclasses.fields(value)
-        if f.init and "by_content" not in f.metadata and getattr(value, f.name) != default_of(f)
-    ]
+    fields = [f for f in dataclasses.fields(value) if f.init and is_identifying(f)]
+    return [f for f in fields if _identifying_part(getattr(value, f.name)) != default_of(f)]
+
+
+def _identifying_part(value: Any) -> Any:
+    """`value` with the defaults of what does not change a result: settings that differ in nothing else are equal."""
+    fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+    aside = {f.name: default_of(f) for f in fields if not f.metadata.get("identifies", True)}
+    return dataclasses.replace(value, **aside) if aside else value
+
+
+def is_identifying(field: dataclasses.Field[Any]) -> bool:
+    """Whether the value of a field may be part of a key."""
+    return "by_content" not in field.metadata and bool(field.metadata.get("identifies", True))
 
 
 def _plain(value: Any, inner: Callable[[Any], Any], fields: Callable[[Any], Any]) -> Any:

@@ -18,13 +18,14 @@ from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.metrics import measure
 from srnet.evaluation.significance import spread
-from srnet.experiment.identity import describe
+from srnet.experiment.identity import describe, is_identifying
 from srnet.experiment.nodes.base import every_node, load_task
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, ModelNode
 from srnet.experiment.store import Store, read_logits
 from srnet.models.formats.card import About, Scored
 from srnet.tasks.base import Task
+from srnet.training.settings import Precision
 
 Description = dict[str, Any]
 """A stored expression."""
@@ -49,10 +50,10 @@ def read_scores(store: Store, model: ModelNode) -> dict[str, Any]:
 def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About:
     """Scores of all seeds that the store has of the same expression. `keeps` is the ID share that a verdict needs."""
     task, model = load_task(node.task_spec), describe(node)
-    about = About(task.name, _suspicion(node, task), task.metric, node.formula)
+    about = About(task.name, _suspicion(node, task), task.metric, node.formula, precision=node.eval_precision)
     if not store.has(Evaluate(node).key):
         return about
-    stored = _evaluations(store)
+    stored = _evaluations(store, node.eval_precision)
     ours = _by_seed(store, [each for each in stored if each.expression == _without_seeds(model)])
     if not ours:
         return about
@@ -93,10 +94,13 @@ class _Evaluation:
         return tuned["type"] in _RAW and _without_seeds(tuned) == _without_seeds(raw)
 
 
-def _evaluations(store: Store) -> list[_Evaluation]:
+def _evaluations(store: Store, precision: Precision) -> list[_Evaluation]:
+    """The evaluations in one precision: others are not compared with them."""
     keys = [entry.key for entry in store.entries() if entry.type == "Evaluate"]
     expressions = {key: store.manifest(key)["expression"] for key in keys}
-    return [_Evaluation(key, each["model"]) for key, each in expressions.items() if each.get("splits") is None]
+    wanted = {"splits": None, "precision": precision}
+    known = {key: {"precision": "float32", "splits": None, **each} for key, each in expressions.items()}
+    return [_Evaluation(key, each["model"]) for key, each in known.items() if wanted.items() <= each.items()]
 
 
 def _by_seed(store: Store, evaluations: Sequence[_Evaluation]) -> dict[int, _Evaluation]:
@@ -156,5 +160,5 @@ def _ignored(type: str) -> dict[str, Any]:
     """The values of fields that do not identify a described type."""
     fields = dataclasses.fields(DESCRIBED[type]) if type in DESCRIBED else ()  # type: ignore[arg-type]
     defaults = {f.name: default_of(f) for f in fields if default_of(f) is not dataclasses.MISSING}
-    located = {f.name: _ANYTHING for f in fields if "by_content" in f.metadata}
+    located = {f.name: _ANYTHING for f in fields if not is_identifying(f)}
     return {**{name: _stripped(describe(default)) for name, default in defaults.items()}, **located}

@@ -9,7 +9,7 @@ from srnet.core.lazy import F, torch
 from srnet.objectives.base import StatefulLoss, objective
 
 
-@objective("balanced", needs=("bias",), debiases=True)
+@objective("balanced", needs=("bias",), debiases=True, by_rows=True)
 @dataclass
 class Balanced(StatefulLoss):
     """Cross-entropy with weights: each label, with the bias model right and with it wrong, has the same total weight.

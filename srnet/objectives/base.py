@@ -61,6 +61,9 @@ class RegisteredLoss:
     """Whether it counteracts a shortcut. Then early checkpoints, which are still biased, are not selected."""
     any_answer: bool = False
     """Whether it supports every kind of answer, and is called with `answer`. Other losses are for classes."""
+    by_rows: bool = False
+    """Whether it is the mean of a loss of each row, so that a batch may be computed in parts. The parts of others need
+    one more forward pass."""
 
     @property
     def options(self) -> type | None:
@@ -103,12 +106,17 @@ L = TypeVar("L", bound=Callable[..., Any])
 
 
 def objective(
-    name: str, *, needs: tuple[str, ...] = (), debiases: bool = False, any_answer: bool = False
+    name: str,
+    *,
+    needs: tuple[str, ...] = (),
+    debiases: bool = False,
+    any_answer: bool = False,
+    by_rows: bool = False,
 ) -> Callable[[L], L]:
     """A decorator that registers a loss under its name on the command line."""
 
     def register(loss: L) -> L:
-        OBJECTIVES[name] = RegisteredLoss(name, loss, needs, debiases, any_answer)
+        OBJECTIVES[name] = RegisteredLoss(name, loss, needs, debiases, any_answer, by_rows)
         return loss
 
     return register

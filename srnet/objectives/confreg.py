@@ -7,7 +7,7 @@ from srnet.objectives.base import bias_degree, objective
 from srnet.objectives.poe import LOG_FLOOR
 
 
-@objective("confreg", needs=("bias", "teacher"), debiases=True)
+@objective("confreg", needs=("bias", "teacher"), debiases=True, by_rows=True)
 def confidence_regularisation(
     logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor, teacher: torch.Tensor
 ) -> torch.Tensor:

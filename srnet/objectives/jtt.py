@@ -9,7 +9,7 @@ from srnet.core.lazy import F, torch
 from srnet.objectives.base import StatefulLoss, objective
 
 
-@objective("jtt", needs=("early",), debiases=True)
+@objective("jtt", needs=("early",), debiases=True, by_rows=True)
 @dataclass
 class JustTrainTwice(StatefulLoss):
     """Examples that a briefly trained model misclassifies get a higher weight.

@@ -14,7 +14,7 @@ from srnet.objectives.base import StatefulLoss, objective
 LOG_FLOOR = -30.0
 
 
-@objective("poe", needs=("bias",), debiases=True)
+@objective("poe", needs=("bias",), debiases=True, by_rows=True)
 @dataclass
 class ProductOfExperts(StatefulLoss):
     """Product of experts with the bias model: - y log softmax(log p_m + strength log p_b)."""

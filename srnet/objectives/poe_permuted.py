@@ -10,7 +10,7 @@ from srnet.objectives.base import objective
 from srnet.objectives.poe import ProductOfExperts
 
 
-@objective("poe-permuted", needs=("permuted_bias",), debiases=True)
+@objective("poe-permuted", needs=("permuted_bias",), debiases=True, by_rows=True)
 @dataclass
 class PermutedExperts(ProductOfExperts):
     """Product of experts in which each example has the bias probabilities of a random other one.

@@ -6,7 +6,7 @@ from srnet.core.lazy import F, torch
 from srnet.objectives.base import bias_degree, objective
 
 
-@objective("reweight", needs=("bias",), debiases=True)
+@objective("reweight", needs=("bias",), debiases=True, by_rows=True)
 def example_reweighting(logits: torch.Tensor, labels: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
     """Biased examples get a lower weight: - (1 - beta) y log p_m.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from srnet.config.fields import FIRST_SEEDS, Described, as_cli_args, first_seeds, option
-from srnet.config.values import REPEATED, MaxLength, OneOf, Range, Rate
+from srnet.config.values import REPEATED, Count, MaxLength, OneOf, Range, Rate
 from srnet.core.errors import UserError
 from srnet.core.lists import with_commas
 from srnet.experiment.nodes.base import TaskSpec, load_task
@@ -22,9 +22,11 @@ from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import DataOptions
 from srnet.tasks.base import DATASETS
 from srnet.tasks.synthetic.families import EMBEDDED_TASKS
-from srnet.training.settings import Precision
+from srnet.training.settings import Precision, WeightDecay
 
 _HEADING = "Training"
+_OF_EVERY = ("precision", "eval_precision", "compile", "accumulate", "checkpointing", "weight_decay")
+"""The options that all trainings of a profile get as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,15 +43,25 @@ class TrainingOptions(Described):
     max_length: MaxLength | None = option(None, heading=_HEADING)
     """Tokens after which texts are truncated, instead of the profile's 128: more for long documents."""
     precision: Precision = option("float32", heading=_HEADING)
-    """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
+    """Precision of the layers in training; tf32 and fp16 need a GPU. Weights, scores, thresholds and the optimiser stay
+    in float32."""
+    eval_precision: Precision = option("float32", heading=_HEADING, expert=True)
+    """Precision in which results are evaluated. Evaluations in the course of a training have that of the training."""
     compile: bool = option(False, heading=_HEADING)
     """Use torch.compile: faster steps after minutes of compilation."""
+    accumulate: Count = option(1, heading=_HEADING)
+    """Parts in which a batch is computed, to save memory; their gradients are added. The batch stays the same."""
+    checkpointing: bool = option(False, heading=_HEADING)
+    """Gradient checkpointing, to save memory: the backward pass computes activations again. The result is the same."""
+    weight_decay: WeightDecay = option(0.0, heading=_HEADING, expert=True)
+    """Weight decay of AdamW, on the weights; not on biases, norms and mask scores."""
 
     def changed(self, profile: Profile) -> Profile:
         for names, rate in ((OF_WEIGHTS, self.learning_rate), (OF_SCORES, self.score_rate)):
             profile = profile if rate is None else profile.each_training(names, learning_rate=rate)
         length: dict[str, Any] = {} if self.max_length is None else {"max_length": self.max_length}
-        return profile.each_training(scale=self.scale, precision=self.precision, compile=self.compile, **length)
+        same = {name: getattr(self, name) for name in _OF_EVERY}
+        return profile.each_training(scale=self.scale, **same, **length)
 
 
 _SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}

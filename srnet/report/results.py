@@ -187,9 +187,15 @@ def _objective_of(node: ModelNode) -> str:
 
 
 def _notes(evidence: RecipeEvidence) -> list[str]:
-    notes = [*_reference_notes(evidence), *_cost_notes(evidence)]
+    notes = [*_precision_notes(evidence), *_reference_notes(evidence), *_cost_notes(evidence)]
     notes += [f"{name}: {node.features}" for name, node in evidence.bias_models.items()]
     return [shortened(note, len(note)) for note in (*notes, *evidence.recipe.remarks, *evidence.task.notes)]
+
+
+def _precision_notes(evidence: RecipeEvidence) -> list[str]:
+    """In which precision answers were computed, unless that was float32."""
+    used = sorted({point.node.eval_precision for point in evidence.recipe.points} - {"float32"})
+    return [f"Results were evaluated in {' and '.join(used)}."] if used else []
 
 
 def _reference_notes(evidence: RecipeEvidence) -> list[str]:

@@ -36,8 +36,6 @@ class PruningCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
             )
         if (state.stateful_callbacks or {}).get(type(self).__name__, self.state()) != self.state():
             raise UserError("the Trainer's checkpoint is of another pruner", "attach as in that run")
-        if args.fp16:
-            raise UserError("fp16 scales gradients, which the penalty does not take part in", "train with bf16")
         _check_optimizer(kwargs.get("optimizer"), self.pruning)
         self.pruning.resume_at(state.global_step)
 
@@ -45,7 +43,8 @@ class PruningCallback(TrainerCallback, ExportableState):  # type: ignore[misc]
         # before the first of the accumulated batches: their gradients are added to this one
         penalty = self.pruning.penalty()
         if isinstance(penalty, torch.Tensor):
-            penalty.backward()  # type: ignore[no-untyped-call]
+            scaler = getattr(kwargs.get("optimizer"), "scaler", None)  # fp16: the gradients are divided by its scale
+            (penalty if scaler is None else scaler.scale(penalty)).backward()
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self.pruning.advance(state.global_step)

@@ -27,12 +27,20 @@ def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, torch.Tens
     return {f"{index}.{name}": value for index, slots in state.items() for name, value in slots.items()}
 
 
-def _random_state() -> dict[str, torch.Tensor]:
+def random_state() -> dict[str, torch.Tensor]:
     """The state of this process's random number generators."""
     state = {"torch": torch.random.get_rng_state()}
     if not on_cpu():
         state["cuda"] = torch.cuda.random.get_rng_state()
     return state
+
+
+def restore_random_state(state: Mapping[str, torch.Tensor]) -> None:
+    """Restore what `random_state` returned; what it lacks stays as it is."""
+    if "torch" in state:
+        torch.random.set_rng_state(state["torch"])
+    if not on_cpu() and "cuda" in state:
+        torch.cuda.random.set_rng_state(state["cuda"])
 
 
 def _random_names(rank: int) -> str:
@@ -75,7 +83,7 @@ class Checkpoint:
         tensors |= {f"optimizer/{name}": t for name, t in _optimizer_tensors(optimizer).items()}
         tensors |= {f"best/{name}": t for name, t in best.items()}
         tensors |= {f"loss/{name}": t for name, t in (loss or {}).items()}
-        for rank, random in enumerate(ranks.gather([_random_state()])):
+        for rank, random in enumerate(ranks.gather([random_state()])):
             tensors |= {_random_names(rank) + name: t for name, t in random.items()}
         state = {"notes": notes, "scheduler": {k: v for k, v in scheduler.state_dict().items() if _is_plain(v)}}
 
@@ -133,8 +141,4 @@ class Checkpoint:
 
     def restore_rng(self, rank: int = 0) -> None:
         """Restore the random state; a rank that the checkpoint does not have keeps its own."""
-        saved = self._under(_random_names(rank))
-        if "torch" in saved:
-            torch.random.set_rng_state(saved["torch"])
-        if not on_cpu() and "cuda" in saved:
-            torch.cuda.random.set_rng_state(saved["cuda"])
+        restore_random_state(self._under(_random_names(rank)))

@@ -1,24 +1,27 @@
-"""The hardware of a training: device, bf16 and `torch.compile`, and the processes that share one run."""
+"""The hardware of a training: precision, memory and `torch.compile`, and the processes that share one run."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from srnet.core.device import on_cpu
+from srnet.core.device import current_device, free_memory, on_cpu
 from srnet.core.errors import UserError
-from srnet.core.lazy import dist, no_grad, torch
+from srnet.core.lazy import dist, nn, no_grad, torch
 from srnet.core.progress import world_size
-from srnet.training.settings import TrainingSettings
+from srnet.training.settings import Precision, TrainingSettings
 
 T = TypeVar("T")
+CHECKPOINTS = {"gradient_checkpointing_kwargs": {"use_reentrant": False}}
+"""How transformers makes checkpoints of layers: reentrant ones fail in DDP where some parameters are not used."""
 _TIMEOUT = timedelta(hours=2)
 """The longest wait for a slow rank. The launcher notices at once if a rank dies."""
 
@@ -28,16 +31,17 @@ def hardware_arguments(settings: TrainingSettings, world: int = 1) -> dict[str, 
     # `use_cpu`: without it transformers would move the model to a GPU that is turned off, report that a machine
     # without GPUs lacks bf16, and ignore other ranks there
     arguments: dict[str, Any] = {"use_cpu": on_cpu()}
-    if settings.precision == "bf16":
-        if not on_cpu() and not torch.cuda.is_bf16_supported(including_emulation=False):
-            raise UserError(f"{torch.cuda.get_device_name()} cannot compute in bf16", "train with precision float32")
-        arguments["bf16"] = True
+    check_precision(settings.precision)
+    if settings.precision in _DTYPES:
+        arguments[settings.precision] = True
+    if settings.checkpointing:
+        arguments |= {"gradient_checkpointing": True, **CHECKPOINTS}
     if settings.compile:
         missing = _missing_tool()
         if missing is not None:
             raise UserError(f"compile needs {missing}, which is not installed", "install it, or train with compile off")
         # `tf32`: transformers would enable it with the compiler, and float32 would no longer be full precision
-        arguments |= {"torch_compile": True, "tf32": False}
+        arguments |= {"torch_compile": True, "tf32": settings.precision == "tf32"}
     if world > 1:
         # `find_unused`: a parameter that no output depends on (an unused pooler) must not end the run. This also keeps
         # the gradients' buckets, and so the order of summation, when a run is resumed.
@@ -60,6 +64,85 @@ def _missing_tool() -> str | None:
     except InvalidCxxCompiler:
         return "a C++ compiler"
     return None
+
+
+# --- precision and memory ------------------------------------------------------------------------------------------
+
+_DTYPES = {"bf16": "bfloat16", "fp16": "float16"}
+"""The types of torch in which layers compute, by precision; the names are those of transformers' arguments too."""
+
+
+def check_for_cpu(precision: Precision) -> None:
+    """Refuse a precision that needs a GPU where there is none. It asks no GPU for its properties."""
+    if precision in ("fp16", "tf32") and on_cpu():
+        raise UserError(f"precision {precision} needs a GPU, and models run on the CPU", "give bf16 or float32")
+
+
+def check_precision(precision: Precision) -> None:
+    """Refuse a precision that the device does not have."""
+    check_for_cpu(precision)
+    # a GPU that has bf16 has tf32, and fp16 is on every GPU
+    if precision in ("bf16", "tf32") and not on_cpu() and not torch.cuda.is_bf16_supported(including_emulation=False):
+        raise UserError(f"{torch.cuda.get_device_name()} cannot compute in {precision}", "give precision float32")
+
+
+@contextlib.contextmanager
+def computing_in(precision: Precision) -> Iterator[None]:
+    """Compute the layers of a model in `precision`; their weights stay as they are."""
+    check_precision(precision)
+    if precision in _DTYPES:
+        with torch.autocast(current_device().type, getattr(torch, _DTYPES[precision])):
+            yield
+    else:
+        with _tf32() if precision == "tf32" else contextlib.nullcontext():
+            yield
+
+
+@contextlib.contextmanager
+def _tf32() -> Iterator[None]:
+    """The setting belongs to the process, so the next training must find it as it was."""
+    matmul = torch.backends.cuda.matmul
+    before, matmul.fp32_precision = matmul.fp32_precision, "tf32"
+    try:
+        yield
+    finally:
+        matmul.fp32_precision = before
+
+
+def check_memory(model: nn.Module) -> None:
+    """Refuse a model that the device has no room for: a training has its tensors, gradients and two moments there.
+
+    Activations come on top, so that a training that passes may still run out of memory.
+    """
+    free = free_memory()
+    if free is None:
+        return
+    there = [*model.parameters(), *model.buffers()]
+    trained = sum(each.numel() * each.element_size() for each in model.parameters() if each.requires_grad)
+    needed = sum(each.numel() * each.element_size() for each in there if each.device.type == "cpu") + 3 * trained
+    if needed > free:
+        raise UserError(
+            f"a training needs at least {_size(needed)} for weights, gradients and optimiser, and the GPU has "
+            f"{_size(free)} free",
+            "take a smaller backbone or a larger GPU, or train less: update head or lora, or mask heads and neurons",
+        )
+
+
+def out_of_memory(settings: TrainingSettings) -> UserError:
+    """The error for a training step that the device has no room for, with what needs less."""
+    rows = settings.batch_size // settings.accumulate
+    more = next((each for each in range(2, rows + 1) if rows % each == 0), None)
+    ways = [f"accumulate {settings.accumulate * more}"] if more else []
+    ways += [] if settings.checkpointing else ["checkpointing"]
+    ways += ["precision bf16"] if settings.precision in ("float32", "tf32") else []
+    return UserError(
+        f"the GPU's memory does not hold a training step with {rows:,} rows at a time",
+        f"train with {' or '.join(ways)}" if ways else "take a smaller backbone, or a shorter max_length",
+    )
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
 # --- the processes of a run, started by `torchrun` or `accelerate launch` ------------------------------------------

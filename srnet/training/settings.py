@@ -11,14 +11,15 @@ from srnet.config.fields import Described, option
 from srnet.config.values import BatchSize, Count, MaxLength, Range, Rate, Seed, arguments_of
 from srnet.core.errors import UserError
 
-Precision = Literal["float32", "bf16"]
+Precision = Literal["float32", "tf32", "bf16", "fp16"]
+WeightDecay = Annotated[float, Range(0, 10)]
 Selection = Literal["late", "published"]
 Update = Literal["all", "head", "lora"]
 
 
 @dataclass(frozen=True)
 class TrainingSettings(Described):
-    """AdamW without weight decay, linear decay, clipping at 1.0, as in the paper."""
+    """AdamW, linear decay of the learning rate, clipping at 1.0 and no weight decay, as in the paper."""
 
     learning_rate: Rate = 5e-5
     """Peak learning rate."""
@@ -27,7 +28,7 @@ class TrainingSettings(Described):
     steps: Count | None = None
     """Optimisation steps, instead of epochs."""
     batch_size: BatchSize = 32
-    """Examples in a batch."""
+    """Examples of an optimiser step."""
     warmup: Annotated[float, Range(0, 0.999)] = option(0.0, expert=True)
     """Share of the run in which the learning rate rises to its peak."""
     eval_every: Count = 1000
@@ -47,7 +48,8 @@ class TrainingSettings(Described):
     dev_rows: Count | None = option(None, expert=True)
     """Rows of ID dev for selecting checkpoints, always the same. Default: all. Results are always on all rows."""
     precision: Precision = "float32"
-    """Precision of the layers in training. Weights, scores, thresholds and the optimiser stay in float32."""
+    """Precision of the layers in training; tf32 and fp16 need a GPU. Weights, scores, thresholds and the optimiser stay
+    in float32."""
     compile: bool = option(False, expert=True)
     """Use torch.compile: faster steps after minutes of compilation."""
     score_rate: Rate | None = None
@@ -57,12 +59,29 @@ class TrainingSettings(Described):
     ID dev favours early and still biased ones; published, any checkpoint of a full model."""
     update: Update = option("all", expert=True)
     """What fine-tuning updates: all weights, the head alone, or the head and low-rank matrices (lora, needs peft)."""
+    accumulate: Count = 1
+    """Parts in which a batch is computed, to save memory; their gradients are added. The batch stays the same."""
+    checkpointing: bool = False
+    """Gradient checkpointing, to save memory: the backward pass computes activations again. The result is the same."""
+    weight_decay: WeightDecay = option(0.0, expert=True)
+    """Weight decay of AdamW, on the weights; not on biases, norms and mask scores."""
+    eval_precision: Precision = option("float32", expert=True, identifies=False)
+    """Precision in which the result is evaluated. Evaluations in the course of a training have that of the training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         # 3 and 3.0 are the same training with the same key, and epochs have no effect where steps are given
         epochs = float(self.epochs) if self.steps is None else type(self).epochs
         object.__setattr__(self, "epochs", epochs)
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        rows, parts = self.batch_size, self.accumulate
+        if parts > rows:
+            raise UserError(f"accumulate {parts:,}, but a batch has {rows:,} rows", f"give at most {rows:,}")
+        if rows % parts:
+            fitting = max(each for each in range(1, parts) if rows % each == 0)
+            raise UserError(f"accumulate {parts:,} does not divide a batch of {rows:,} rows", f"give {fitting:,}")
 
     @property
     def length_text(self) -> str:

@@ -28,12 +28,14 @@ from transformers import (
 from srnet.core.device import current_device, on_cpu, synchronize
 from srnet.core.errors import UserError
 from srnet.core.progress import Watch
+from srnet.masks.parametrization import is_score
 from srnet.objectives.base import Loss, StatefulLoss
 from srnet.training.callback import Clock
-from srnet.training.checkpoint import TRAINER_STATE, Checkpoint
+from srnet.training.checkpoint import TRAINER_STATE, Checkpoint, random_state, restore_random_state
 from srnet.training.data import Encoded, training_order
-from srnet.training.hardware import Ranks, connect, hardware_arguments
+from srnet.training.hardware import Ranks, check_memory, computing_in, connect, hardware_arguments, out_of_memory
 from srnet.training.method import Method, Snapshot
+from srnet.training.parts import Batch, SharedNoise, random_masks, split_batch
 from srnet.training.predict import predict
 from srnet.training.pruning import Pruning
 from srnet.training.settings import TrainingSettings
@@ -78,6 +80,8 @@ class Run:
     """Further data that are scored at every evaluation, for curves: logged, and never used for selection."""
     needs: tuple[str, ...] = ()
     """The fields of a batch that only the loss reads, besides labels."""
+    by_rows: bool = False
+    """Whether the loss is a mean over rows, as in `RegisteredLoss`. It matters for a batch in parts."""
     loss_state: StatefulLoss | None = None
     """The state of the loss, prepared before the run and kept in checkpoints."""
     select_after: float = 0.0
@@ -130,6 +134,7 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
         for noisy in (PrinterCallback, ProgressCallback):
             self.remove_callback(noisy)
         self._figures = callback.figures
+        self._noise = SharedNoise(random_masks(run.model) if run.settings.accumulate > 1 else [])
         self._restored: Checkpoint | None = None
 
     # --- batches and loss ------------------------------------------------------------------------------------------
@@ -147,15 +152,65 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        inputs = dict(inputs)
-        labels, needs = inputs.pop("labels"), {need: inputs.pop(need) for need in self.run.needs}
         # Before the forward pass, so that it comes last in the backward pass: its gradients, as large as all scores,
         # are then added to existing ones instead of taking memory of their own beside the masked weights.
         penalty = self.pruning.penalty()
-        outputs = model(**inputs)
-        logits = self.run.train.hide_padding(outputs.logits.float(), inputs["attention_mask"])
-        loss = self.run.loss(logits, labels, **needs) + penalty
+        outputs, logits = self._forward(model, inputs)
+        loss = self._loss(logits, inputs) + penalty
         return (loss, outputs) if return_outputs else loss
+
+    def _forward(self, model: nn.Module, batch: Batch) -> tuple[Any, torch.Tensor]:
+        """What the model returns, and the logits that the loss reads."""
+        others = ("labels", *self.run.needs)
+        outputs = model(**{name: each for name, each in batch.items() if name not in others})
+        return outputs, self.run.train.hide_padding(outputs.logits.float(), batch["attention_mask"])
+
+    def _loss(self, logits: torch.Tensor, batch: Batch) -> torch.Tensor:
+        return self.run.loss(logits, batch["labels"], **{need: batch[need] for need in self.run.needs})
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
+        parts = self.run.settings.accumulate
+        if parts == 1:
+            step: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
+            return step
+        model.train()
+        return self._step_in_parts(model, self._prepare_inputs(inputs), parts)
+
+    def _step_in_parts(self, model: nn.Module, batch: Batch, count: int) -> torch.Tensor:
+        """The gradients of a batch, one part after the other. The penalty counts once; DDP averages at the end."""
+        parts, total = split_batch(batch, count), torch.zeros((), device=batch["labels"].device)
+        whole = None if self.run.by_rows else self._whole_loss(model, batch, parts)
+        self._noise.begin_batch()
+        for number, part in enumerate(parts, 1):
+            penalty = self.pruning.penalty() if number == count else 0.0
+            self._noise.begin_part()
+            with contextlib.nullcontext() if number == count else self.accelerator.no_sync(model):
+                logits = self._forward(model, part)[1]
+                # the product has the gradient of the whole batch's loss, and not its value
+                loss = self._loss(logits, part) / count if whole is None else (logits * whole[1][number - 1]).sum()
+                self.accelerator.backward(loss + penalty)
+            total += penalty if whole else (loss + penalty).detach()
+        return total if whole is None else total.detach() + whole[0]
+
+    def _whole_loss(
+        self, model: nn.Module, batch: Batch, parts: list[Batch]
+    ) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:
+        """The loss of a batch that is no mean over rows, and its gradient for the logits of each part.
+
+        The random state is restored, so that dropout is the same when the parts are computed again with gradients.
+        """
+        before = random_state()
+        self._noise.begin_batch()
+        found = []
+        with torch.no_grad():
+            for part in parts:
+                self._noise.begin_part()
+                found.append(self._forward(model, part)[1])
+        restore_random_state(before)
+        logits = torch.cat(found).requires_grad_()
+        loss = self._loss(logits, batch)
+        (gradient,) = torch.autograd.grad(loss, logits)
+        return loss.detach(), gradient.chunk(len(parts))
 
     def create_optimizer(self, model: Any = None) -> Any:
         """The optimiser of transformers, with a separate learning rate for scores if one is set."""
@@ -165,8 +220,15 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
             self._rated = True
         return optimizer
 
+    def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
+        """As transformers has it, without biases and norms, and also without scores, which decay would prune."""
+        sizes = {name: each.ndim for name, each in model.named_parameters()}
+        return [name for name in super().get_decay_parameter_names(model) if sizes[name] > 1 and not is_score(name)]
+
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        super().log({**logs, **self.clock.figures()}, *args, **kwargs)
+        # fp16: the norm of a step that was left out is infinite, which is no number in JSON
+        finite = {name: each for name, each in logs.items() if name != "grad_norm" or math.isfinite(each)}
+        super().log({**finite, **self.clock.figures()}, *args, **kwargs)
 
     # --- evaluation and selection ----------------------------------------------------------------------------------
 
@@ -210,7 +272,12 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
             self.lr_scheduler,
             json.dumps(asdict(self.state), default=str),
             self.best,
-            {"best_step": self.best_step, "best_score": self.best_score, "best": bool(self.best)},
+            {
+                "best_step": self.best_step,
+                "best_score": self.best_score,
+                "best": bool(self.best),
+                "scaler": None if self.accelerator.scaler is None else self.accelerator.scaler.state_dict(),
+            },
             self.run.loss_state.state_dict() if self.run.loss_state else {},
             self.ranks,
         )
@@ -227,6 +294,11 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         if checkpoint is not None and self._restored is not None and self.optimizer is not None:
             self._restored.restore_optimizer(self.optimizer, self.lr_scheduler)
+
+    def _load_scaler(self, checkpoint: str | None) -> None:
+        scaler = self._restored.notes.get("scaler") if checkpoint is not None and self._restored is not None else None
+        if scaler is not None and self.accelerator.scaler is not None:
+            self.accelerator.scaler.load_state_dict(scaler)
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is not None and self._restored is not None:
@@ -273,13 +345,19 @@ def _rate_scores(optimizer: torch.optim.Optimizer, found: list[nn.Parameter], ra
 
 def _arguments(run: Run, total: int, ranks: Ranks) -> TrainingArguments:
     settings = run.settings
+    rows = ranks.share(settings.batch_size)
+    if rows % settings.accumulate:
+        problem = f"accumulate {settings.accumulate:,} does not divide the {rows:,} rows of a process"
+        raise UserError(problem, f"give a divisor of {rows:,}")
+    if settings.checkpointing and not getattr(run.model, "supports_gradient_checkpointing", False):
+        raise UserError(f"{type(run.model).__name__} has no gradient checkpointing", "leave checkpointing out")
     arguments = TrainingArguments(
         output_dir=str(run.folder),
         max_steps=total,
-        per_device_train_batch_size=ranks.share(settings.batch_size),
+        per_device_train_batch_size=rows,
         learning_rate=settings.learning_rate,
         warmup_steps=round(settings.warmup * total),
-        weight_decay=0.0,
+        weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,
         lr_scheduler_type="linear",
         seed=settings.seed,
@@ -319,10 +397,21 @@ def train(run: Run) -> Result:
         pruning = Pruning(run.model, run.method, total)
         if run.loss_state is not None:
             run.loss_state.prepare(torch.from_numpy(run.train.labels), **run.train.extras)
+        check_memory(run.model)
         with _tensorboard_in(run.tracker_folder):
             trainer = _SubnetworkTrainer(run, pruning, arguments, ranks)
         ranks.seed_dropout(run.settings.seed)
-        return trainer.result(trainer.complete())
+        return trainer.result(_complete(trainer))
+
+
+def _complete(trainer: _SubnetworkTrainer) -> float | None:
+    settings = trainer.run.settings
+    try:
+        # bf16 and fp16 are the Trainer's own
+        with computing_in("tf32" if settings.precision == "tf32" else "float32"):
+            return trainer.complete()
+    except torch.OutOfMemoryError as error:
+        raise out_of_memory(settings) from error
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import accelerate
 import pytest
 import torch
 import transformers as hf
@@ -106,6 +107,29 @@ def test_what_a_trainer_cannot_do_is_said_before_the_first_step(tmp_path: Path) 
         train(weight_decay=0.1)
     with refused("does not train the scores", "pruning.parameters()"):
         train(optimizers="old")
+
+
+def test_a_scaled_loss_has_a_scaled_penalty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fp16 as on a GPU, but that the layers compute in float32: scales are powers of two, so the result is the same."""
+    real = accelerate.Accelerator.__init__
+    used: list[torch.amp.GradScaler] = []
+
+    def start(self: Any, *args: Any, **kwargs: Any) -> None:
+        real(self, *args, **kwargs)
+        if self.state.mixed_precision == "fp16":
+            self.native_amp, self.scaler = True, torch.amp.GradScaler("cpu", init_scale=2.0**10)
+            used.append(self.scaler)
+
+    monkeypatch.setattr(accelerate.Accelerator, "__init__", start)
+    off = torch.autocast("cpu", enabled=False)
+    monkeypatch.setattr(accelerate.accelerator, "get_mixed_precision_context_manager", lambda *given: off)
+    for method in ("smp-l", "soft-movement"):
+        plain, _ = main(method, tmp_path / f"{method} plain")
+        scaled, _ = main(method, tmp_path / method, fp16=True)
+        for one, other in zip(plain.scores(), scaled.scores(), strict=True):
+            assert one.detach().abs().max() > 1e-3
+            torch.testing.assert_close(other, one, rtol=0.0, atol=1e-6)
+    assert [each.get_scale() for each in used] == [2.0**10] * 2
 
 
 METHODS = ("mask", "smp-l", "movement", "imp")

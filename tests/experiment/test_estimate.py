@@ -178,9 +178,11 @@ def test_other_backbones_and_other_batches_have_another_pace(store: Store, measu
     [
         FineTune(Pretrained("some backbone", SyntheticTask("paraphrase", train_size=100, dev_size=5)), CE(), TEN),
         FineTune(RAW, CE(), replace(TEN, precision="bf16")),
+        FineTune(RAW, CE(), replace(TEN, accumulate=2)),
+        FineTune(RAW, CE(), replace(TEN, checkpointing=True)),
         FineTune(RAW, CE(), replace(TEN, compile=True)),
     ],
-    ids=["task", "precision", "compilation"],
+    ids=["task", "precision", "parts", "checkpointing", "compilation"],
 )
 def test_what_else_decides_the_pace(other: FineTune, store: Store, measured: list[Any]) -> None:
     remember(store, FULL, 0.5)

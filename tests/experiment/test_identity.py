@@ -68,7 +68,20 @@ def test_every_training_setting_counts(name: str, raw: Pretrained) -> None:
         Prune(raw, training=each) if name == "score_rate" else FineTune(raw, training=each)
         for each in (settings, other)
     )
-    assert one.key != another.key
+    # the precision of evaluations is none of the model's
+    assert (one.key != another.key) == (name != "eval_precision")
+    assert Evaluate(one).key != Evaluate(another).key
+
+
+def test_the_precision_of_evaluations_is_that_of_results_alone(raw: Pretrained) -> None:
+    """The same model is not trained again, and what a training learns from does not change."""
+    plain, half = (FineTune(raw, training=TrainingSettings(eval_precision=each)) for each in ("float32", "bf16"))
+    assert (plain.key, Evaluate(plain).precision, Evaluate(half).precision) == (half.key, "float32", "bf16")
+    assert Evaluate(Prune(half, OneShot(0.5))).precision == "bf16"
+    assert Evaluate(Prune(half, MaskTraining(0.5))).precision == "float32"
+    assert Evaluate(Rewind(Prune(plain, training=half.training), half)).precision == "bf16"
+    assert Evaluate(half, ("train",)).key == Evaluate(plain, ("train",)).key
+    assert FineTune(raw, Distilled(CE(), half)).key == FineTune(raw, Distilled(CE(), plain)).key
 
 
 def defaults() -> dict[str, dict[str, str]]:

@@ -70,6 +70,8 @@ COMPARED: dict[str, tuple[Callable[[], Method], str]] = {
     "groups": (Method, "group-dro:eta=1"),
 }
 """Trained without dropout by one process and by two."""
+IN_PARTS = {"static, in parts": "static", "groups, in parts": "groups"}
+"""Each process computes its share in two parts, with checkpoints: the name of the same training in one piece."""
 
 
 def stopping(method: Method, stop: int) -> Method:
@@ -149,6 +151,10 @@ class Laboratory:
         for name, (method, objective) in COMPARED.items():
             trackers = {"report_to": ("tensorboard",), "tracker_folder": self.work / "tracker"} if name == "imp" else {}
             self.train(name, self.run(method(), objective, name, **trackers))
+        in_parts = replace(FAST, accumulate=2, checkpointing=True)
+        for name, whole in IN_PARTS.items():
+            method, objective = COMPARED[whole]
+            self.train(name, self.run(method(), objective, name, settings=in_parts))
 
     def half(self) -> None:
         """What a rank would come to that did not share its gradients: it would train on its part of every batch."""
@@ -306,7 +312,7 @@ def test_the_bound_means_something(one: Seen) -> None:
     assert agreement(mask_in(one.snapshot("half")), mask_in(one.snapshot("hard mask"))) < 0.98
 
 
-@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize("name", [*COMPARED, *IN_PARTS])
 def test_two_processes_find_the_weights_of_one(name: str, one: Seen, two: tuple[Seen, Seen]) -> None:
     # a step moves a weight by up to 1e-2; after 20 of them the largest difference was 1e-4, where Adam divides a
     # gradient that is all rounding error by its own size
@@ -317,10 +323,10 @@ def test_two_processes_find_the_weights_of_one(name: str, one: Seen, two: tuple[
         assert (together[each] - alone[each]).abs().mean() < 1e-4, each
 
 
-@pytest.mark.parametrize("name", COMPARED)
+@pytest.mark.parametrize("name", [*COMPARED, *IN_PARTS])
 def test_two_processes_log_what_one_does(name: str, one: Seen, two: tuple[Seen, Seen]) -> None:
     """Loss, the norm of the gradient (which Adam would hide), scores, sparsity, at every step that is logged."""
-    alone, together = one[name], two[0][name]
+    alone, together = one[IN_PARTS.get(name, name)], two[0][name]
     assert [entry.keys() for entry in alone["log"]] == [entry.keys() for entry in together["log"]]
     for expected, entry in zip(figures(alone["log"]), figures(together["log"]), strict=True):
         assert entry == pytest.approx(expected, rel=1e-3, abs=1e-6)
@@ -329,7 +335,7 @@ def test_two_processes_log_what_one_does(name: str, one: Seen, two: tuple[Seen, 
     assert together["dev_score"] is None or together["dev_score"] == pytest.approx(alone["dev_score"], rel=1e-4)
 
 
-@pytest.mark.parametrize("name", [*COMPARED, "whole", "resumed", "whole again"])
+@pytest.mark.parametrize("name", [*COMPARED, *IN_PARTS, "whole", "resumed", "whole again"])
 def test_the_ranks_have_the_same_result(name: str, two: tuple[Seen, Seen]) -> None:
     main, other = two
     for key in ("step", "dev_score", "steps", "step_seconds", "log"):

@@ -90,7 +90,7 @@ def test_whoever_waits_longer_stops_later(prefix: list[int], patience: int, min_
 @pytest.mark.parametrize(
     "wrong",
     [{"patience": 0}, {"patience": -1}, {"min_gain": -0.1}, {"min_gain": math.nan}, {"trace": -1}]
-    + [{"precision": "fp16"}]
+    + [{"precision": "fp8"}, {"eval_precision": "half"}]
     + [{"score_rate": rate} for rate in (0.0, -1.0, math.inf, math.nan)],
     ids=str,
 )

@@ -15,6 +15,7 @@ from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.base import TaskSpec as TaskSpec
 from srnet.tasks.shortcut import Shortcut
+from srnet.training.settings import Precision
 
 
 @lru_cache(maxsize=8)
@@ -56,6 +57,11 @@ class Node(Described):
     def trains(self) -> bool:
         """Whether computing the node trains a model, which takes most of the time."""
         return False
+
+    @property
+    def precisions(self) -> tuple[Precision, ...]:
+        """The precisions that computing the node needs, which not every device has."""
+        return ()
 
     def check(self) -> None:
         """Checks that need the data. Called when a plan is made, before anything runs."""

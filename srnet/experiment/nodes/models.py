@@ -25,6 +25,7 @@ from srnet.models.backbones import (
 from srnet.models.checkpoints import LONGEST_READ
 from srnet.models.exported import encodes_as_is
 from srnet.models.heads import Head
+from srnet.training.settings import Precision
 
 TRAIN = "train"
 """The name of every task's training data."""
@@ -66,6 +67,11 @@ class ModelNode(Node):
     def max_length(self) -> int:
         """The length at which texts are truncated, the same as in the model's training."""
         return self.origin.max_length
+
+    @property
+    def eval_precision(self) -> Precision:
+        """The precision in which the model is evaluated, as its training has it."""
+        return self.origin.eval_precision
 
     def cost(self, steps_of: Callable[[Any], int]) -> int:
         """Optimisation steps from the raw model to this one; `steps_of` gives those of one training."""
@@ -109,6 +115,10 @@ class Pretrained(ModelNode):
     @property
     def max_length(self) -> int:
         return answer_of_spec(self.task).max_length
+
+    @property
+    def eval_precision(self) -> Precision:
+        return "float32"
 
     @property
     def head(self) -> Head:
@@ -275,6 +285,18 @@ class Evaluate(Node):
 
     model: ModelNode
     splits: tuple[str, ...] | None = None
+
+    def content(self) -> dict[str, str]:
+        return {} if self.precision == "float32" else {"precision": self.precision}
+
+    @property
+    def precision(self) -> Precision:
+        """What answers are computed in. Those that a training learns from (with `splits`) are always in float32."""
+        return self.model.eval_precision if self.splits is None else "float32"
+
+    @property
+    def precisions(self) -> tuple[Precision, ...]:
+        return (self.precision,)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from srnet.pruners.base import Pruner
 from srnet.pruners.mask_training import MaskTraining
 from srnet.tasks.base import TrainingData
 from srnet.training.method import Method, SnapshotsAtSteps
-from srnet.training.settings import TrainingSettings
+from srnet.training.settings import Precision, TrainingSettings
 from srnet.training.updates import update_method
 
 
@@ -66,6 +66,14 @@ class Training(ModelNode):
     @property
     def max_length(self) -> int:
         return self.training.max_length
+
+    @property
+    def eval_precision(self) -> Precision:
+        return self.training.eval_precision
+
+    @property
+    def precisions(self) -> tuple[Precision, ...]:
+        return (self.training.precision,) if self.trains else ()
 
     @property
     def planned_steps(self) -> int:
@@ -264,6 +272,10 @@ class Prune(_Pruning):
     @property
     def max_length(self) -> int:
         return self.training.max_length if self.pruner.trains else self.parent.max_length
+
+    @property
+    def eval_precision(self) -> Precision:
+        return self.training.eval_precision if self.pruner.trains else self.parent.eval_precision
 
     @property
     def formula(self) -> str:

@@ -69,6 +69,8 @@ class About:
     verdict: Verdict | None = None
     remarks: tuple[str, ...] = field(default=())
     """What was found out during the export."""
+    precision: str = "float32"
+    """What the scores were computed in."""
 
     def with_remarks(self, remarks: Sequence[str]) -> About:
         return replace(self, remarks=(*self.remarks, *remarks))
@@ -206,6 +208,8 @@ def _scores(about: About) -> str:
     lines = [Table(columns + ["this folder"] * measured, rows).markdown()]
     if measured:
         lines.append("All but the last column are from before rounding, and so is a verdict.")
+    if about.precision != "float32":
+        lines.append(f"Computed in {about.precision}.")
     lines += _how_sure(about.scores[0].score.seeds, about.verdict)
     if doubtful := ", ".join(each.split for each in about.scores if each.is_doubtful):
         lines.append(f"Warning: better than the full model on {doubtful}, but no better than a constant answer.")
