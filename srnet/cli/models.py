@@ -55,8 +55,8 @@ Needs = Annotated[Given, Fields("Objective", "srnet.experiment.nodes.bias:Needs"
 Bias = Annotated[Given, Fields("Bias model", "srnet.experiment.nodes.bias:BiasSpec")]
 TRAINING = "Training (defaults depend on task, backbone and pruner)"
 Training = Annotated[Given, Fields(TRAINING, "srnet.training.settings:TrainingSettings", show_defaults=False)]
-TrainingRun = Annotated[Given, Fields("Run", Run, only=("store", "report_to", "quiet"))]
-ShortRun = Annotated[Given, Fields("Run", Run, only=("store", "quiet"))]
+TrainingRun = Annotated[Given, Fields("Run", Run, only=("device", "store", "report_to", "quiet"))]
+ShortRun = Annotated[Given, Fields("Run", Run, only=("device", "store", "quiet"))]
 Task = Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")]
 PredictionsFile = Annotated[Path | None, typer.Option(help="Also write every answer to a csv, for `srnet verdict`.")]
 System = Annotated[str | None, typer.Option(help="Its name in that file. Default: the formula, or the folder's name.")]

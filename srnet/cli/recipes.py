@@ -37,7 +37,7 @@ ClaimOptions = Annotated[
 LimitOptions = Annotated[Given, Fields("Options", _Limits)]
 Spec = Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")]
 RunOptions = Annotated[Given, Fields("Run", Run, show_defaults=False)]
-ClaimRun = Annotated[Given, Fields("Run", Run, only=("engine", "workers", "store"), show_defaults=False)]
+ClaimRun = Annotated[Given, Fields("Run", Run, only=("engine", "workers", "device", "store"), show_defaults=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be computed and how long, and stop.")]
 Measure = Annotated[
     bool, typer.Option("--measure", help="As --dry-run, and time a few steps where no stored training gives the pace.")

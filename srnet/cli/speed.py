@@ -10,20 +10,21 @@ from rich.text import Text
 
 import srnet
 from srnet.cli.options import Command, Fields
-from srnet.cli.program import Given, Json, Run, StoreFolder, app, out
+from srnet.cli.program import Given, Json, Run, app, out
 from srnet.core.progress import Terminal
 from srnet.core.tables import Table
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw speed against score: FILE.png, .pdf or .svg.")]
 Measuring = Annotated[Given, Fields("Measuring", "srnet.timing.pace:Pace")]
+Where = Annotated[Given, Fields("Run", Run, only=("device", "store"))]
 WIDE = 200
 """Characters of a table in a file or a pipe, which has no width of its own."""
 
 
 @app.command("speed", cls=Command)
 def _speed(
-    *, models: Models, measuring: Measuring, picture: Picture = None, folder: StoreFolder, json: Json = False
+    *, models: Models, measuring: Measuring, picture: Picture = None, run: Where, json: Json = False
 ) -> None:
     """Measure models side by side: latency, throughput, size and memory. The others are compared with the first.
 
@@ -31,7 +32,7 @@ def _speed(
     that the card of an exported folder names.
     """
     pace = srnet.Pace(**measuring)
-    engine = Run(**folder, quiet=True).start()
+    engine = Run(**run, quiet=True).start()
     with Terminal(stderr=True).status("loading") as status:  # a name in a plain str would be read as markup
         found = srnet.speed(
             *models, pace=pace, engine=engine, on_step=lambda text: status.update(Text(text)), picture=picture
