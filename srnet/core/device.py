@@ -149,6 +149,11 @@ def synchronize() -> None:
         torch.cuda.synchronize()
 
 
+def gpu_peak() -> int:
+    """Bytes of the GPU that tensors of this process have taken at the same time."""
+    return int(torch.cuda.max_memory_allocated())
+
+
 def visible_gpus() -> list[str]:
     """The GPUs of this process as CUDA_VISIBLE_DEVICES names them: by number, or by UUID as some batch systems do.
 

@@ -1,4 +1,7 @@
-"""A pool of processes on this machine, which share its cores; each has a GPU of its own, if there are any. A process that dies is replaced."""
+"""A pool of processes on this machine, which share its cores; each has a GPU of its own, if there are any.
+
+A process that dies is replaced.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ PROGRESS_SECONDS = 0.2
 class Pool:
     def __init__(self, workers: int, cores: int, gpus: Sequence[str], store: Store, report_to: tuple[str, ...]) -> None:
         threads = max(1, cores // workers)
-        own = gpus or [None] * workers
+        own: Sequence[str | None] = gpus or [None] * workers
         self._workers = [_Worker(index, threads, own[index], store.root, report_to) for index in range(workers)]
 
     @property

@@ -18,6 +18,7 @@ from srnet.experiment.nodes.base import Node, TaskSpec, every_node
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.experiment.nodes.training import FineTune
+from srnet.pruners.base import OfUnits
 from srnet.recipes.paradigms import Axis, Place, Point, Profile, labels_of
 from srnet.timing.latency import latency_of
 
@@ -147,8 +148,10 @@ class Recipe:
 
 def with_latencies(recipe: Recipe, engine: Engine) -> Recipe:
     """The recipe with the latency tables that its budgets need: stored ones, or measured now."""
-    points = [point for point in recipe.shown if point.search and point.search.pruner.needs_latency]
-    found = {backbone: latency_of(backbone, engine) for backbone in dict.fromkeys(p.backbone for p in points)}
+    searches = [(point.backbone, point.search.pruner) for point in recipe.shown if point.search]
+    timed = [(on, each) for on, each in searches if isinstance(each, OfUnits) and each.needs_latency]
+    needed = dict.fromkeys((backbone, each.timed_on) for backbone, each in timed)
+    found = {(backbone, timed_on): latency_of(backbone, engine, timed_on) for backbone, timed_on in needed}
     if not found:
         return recipe
     return replace(recipe, profile=replace(recipe.profile, latencies={**recipe.profile.latencies, **found}))
