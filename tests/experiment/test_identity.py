@@ -162,7 +162,8 @@ OTHER: dict[str, Any] = {
     "sparsity": 0.6, "granularity": ("neuron",), "init": "soft", "initial_sparsity": 0.2, "ramp": 0.65, "begin": 0.05,
     "scope": "global", "phi": 0.02, "targets": Targets(exclude=("classifier",)), "penalty": 5.0, "temperature": 3.0,
     "threshold": 0.2, "open_at_first": 0.8, "step_sparsity": 0.25, "interval": 0.05, "cut": "kth",
-    "penalty_until": "end", "floor": 0.005, "speedup": 3.0, "timed_on": "cpu", "latency": Latency(1.0, 0.01, 12.0, 20.0, 30.0),
+    "penalty_until": "end", "floor": 0.005, "speedup": 3.0, "timed_on": "cpu",
+    "latency": Latency(1.0, 0.01, 12.0, 20.0, 30.0),
 }  # fmt: skip
 """Another value of a pruner's field, where `another` has no rule for it."""
 TIMED = {"granularity": ("head", "neuron"), "speedup": 2.0, "latency": Latency(1.0, 0.01, 12.0, 20.0, 31.0)}
