@@ -107,6 +107,7 @@ CALLS = (
 )
 ONLY_PRINTED = {
     "ctx": "the line as it was typed",
+    "figures": "of the order; a plan is of all by default",
     "device": "another function: use_device, for all that follows in a script",
     "json": "how the result is printed",
     "key": "how the result is printed",

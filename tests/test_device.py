@@ -155,7 +155,7 @@ def test_a_block_ends_with_the_device_from_before(monkeypatch: pytest.MonkeyPatc
         ("cuda:2", 2, ("device cuda:2 is not there", "cuda:0, cuda:1, cpu")),
         ("cuda", 0, ("device cuda is not there", "choose one of: cpu")),
         ("cuda:99999", 1, ("not a device",)),
-        ("mps", 1, ("does not run on mps", "random state", "choose cpu")),
+        ("mps", 1, ("device mps is not supported", "random state", "choose cpu")),
     ],
 )
 def test_a_device_that_is_not_there(

@@ -27,8 +27,8 @@ _YES = {"1", "true", "t", "yes", "y", "on"}  # as accelerate reads it
 _NO_GPU = {"", "-1"}
 _NAME = re.compile("auto|cpu|mps|cuda(:[0-9]{1,4})?")
 _NO_MPS = (
-    "srnet does not run on mps: a resumed training needs the random state of the device, which is kept for the CPU and "
-    "for CUDA, and no run on mps has been tested"
+    "device mps is not supported: a resumed training needs the random state of its device, which is kept for the CPU "
+    "and for CUDA, and no run on mps has been tested"
 )
 _requested = "auto"
 _own: dict[str, str | None] = {}

@@ -144,6 +144,21 @@ class Order(TrainingOptions):
             self._check_bias([recipe for recipe in recipes if recipe.bias_models], recipes[0].name)
         return recipes
 
+    def planned(self) -> tuple[list[Recipe], str]:
+        """The recipes for a plan. Where the paper's data or backbones are not there, they are outlines; and why."""
+        try:
+            recipes = self.recipes()
+            for raw in {point.node.pretrained for recipe in recipes for point in recipe.shown}:
+                raw.key  # noqa: B018  an error unless its backbone and its data can be read
+        except UserError as error:
+            if self.profile != "paper" or self.backbone is not None or self.data != DataOptions():
+                raise
+            try:
+                return self.recipes(outline=True), str(error)
+            except UserError:
+                raise error from None
+        return recipes, ""
+
     def _tasks(self, figure: Figure, outline: bool) -> list[TaskSpec]:
         """Those that the user names; otherwise those on which the paper shows the figure."""
         paper = tuple(EMBEDDED_TASKS) if self.profile == "toy" else tuple(PUBLISHED)
