@@ -265,7 +265,7 @@ def _import_mask(
 
 @app.command("export", cls=Command)
 def _export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolder) -> None:
-    """Export a model. `srnet export --format NAME --help` shows the options of a format."""
+    """Export a model, on the CPU. `srnet export --format NAME --help` shows the options of a format."""
     remarks: list[str] = []
     engine = Run(**folder, quiet=True).start()
     written = srnet.export_model(model, path, format=format, engine=engine, say=remarks.append)
@@ -274,5 +274,5 @@ def _export(*, model: Model, format: Format, path: ExportPath, folder: StoreFold
 
 @app.command("pretrain", cls=Command)
 def _pretrain(*, path: BackbonePath, settings: PretrainOptions, run: QuietRun) -> None:
-    """Pre-train the embedded backbone again, on the grammar alone."""
+    """Pre-train the embedded backbone again, on the grammar alone and on the CPU."""
     out.print(str(srnet.pretrain(path, srnet.PretrainSettings(**settings), Reporter(**run))))

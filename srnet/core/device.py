@@ -92,16 +92,33 @@ def _variables(device: str, *, elsewhere: bool) -> dict[str, str | None]:
         raise UserError(f"device {device} is one GPU, and torchrun gives each process its own", "choose cuda")
     if number is not None and elsewhere:
         raise UserError(f"device {device} is one GPU, and Ray gives each worker its own", "choose cuda")
-    gpus = [] if elsewhere else _listed_gpus()
-    if not elsewhere and (number or 0) >= len(gpus):
-        there = ", ".join([*(f"cuda:{place}" for place in range(len(gpus))), "cpu"])
-        raise UserError(f"device {device} is not there{'' if gpus else _why_no_gpu()}", f"choose one of: {there}")
+    gpus = [] if elsewhere else _gpus_with(device, number or 0)
     if number is None or len(gpus) == 1:
         return {CPU_SWITCH: None}
     _set({VISIBLE: gpus[number]})
     if _counted_by_cuda() != 1:  # it reads the variable once, when it is first asked
         raise UserError(f"CUDA is in use, so this process cannot change to {device}", f"set {VISIBLE} before its start")
     return {CPU_SWITCH: None, VISIBLE: gpus[number]}
+
+
+def _gpus_with(device: str, number: int) -> list[str]:
+    """All GPUs, if the one with this number is among them."""
+    gpus = _listed_gpus()
+    if number >= len(gpus):
+        there = ", ".join([*(f"cuda:{place}" for place in range(len(gpus))), "cpu"])
+        raise UserError(f"device {device} is not there{'' if gpus else _why_no_gpu()}", f"choose one of: {there}")
+    return gpus
+
+
+def named_device(device: str) -> torch.device:
+    """The device of this name, for a model that stays on it; `auto` is that of `use_device`."""
+    check_device(device)
+    if device == "auto":
+        return current_device()
+    found = torch.device(device)
+    if found.type == "cuda":
+        _gpus_with(device, found.index or 0)
+    return found
 
 
 def _why_no_gpu() -> str:
