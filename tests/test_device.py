@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from gpus import NAME, Simulated
-from refusals import refused
+from refusals import command_refused, refused
 
 import srnet
 from srnet.cli.program import Run
@@ -167,6 +167,26 @@ def test_a_device_that_is_not_there(
         Run(device=device).start()
     assert dict(os.environ) == before
     assert not requires_gpu()
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("finetune",), ("prune",), ("evaluate", "KEY"), ("bias",), ("find", "inference"), ("audit", "A"), ("page", "A", "B"),
+        ("demo",), ("run", "r.yaml"), ("reproduce", "fig2"), ("speed", "srnet-tiny"), ("claims", "--until-answered"),
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_every_command_that_runs_a_model(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Simulated(monkeypatch, 1)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SRNET_STORE", str(tmp_path / "store"))
+    for device, named in {"cuda:7": "device cuda:7 is not there; choose one of: cuda:0, cpu", "gpu": "'gpu'"}.items():
+        assert named in command_refused(monkeypatch, capsys, *words, "--device", device)
+    assert not [*tmp_path.iterdir()], "before anything is written"
 
 
 @pytest.mark.usefixtures("restored")

@@ -83,7 +83,8 @@ def read_ray(line: str) -> None:
 
 
 READERS: dict[str, Callable[[str], None]] = {
-    "srnet": read_srnet, "ray": read_ray, "python": read_python, "pip": read_pip, "make": read_make, "torchrun": read_torchrun,
+    "srnet": read_srnet, "python": read_python, "pip": read_pip, "make": read_make, "torchrun": read_torchrun,
+    "ray": read_ray,
 }  # fmt: skip
 
 

@@ -136,7 +136,8 @@ def _result(node: Node, weights: Weights) -> int:
         case Trajectory():
             return len(node.steps) * weights.model
         case PruneRun():
-            return sum(weights.kept(level) for level in node.pruner.levels())  # type: ignore[attr-defined]
+            levels: tuple[float, ...] = node.pruner.levels()  # type: ignore[attr-defined]
+            return sum(map(weights.kept, levels))
         case Quantised() | Moment():
             return weights.model
     return _model(node, weights)

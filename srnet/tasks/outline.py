@@ -41,7 +41,7 @@ class Outline:
 
     @property
     def shortcut(self) -> Shortcut:
-        return self._settings.get("shortcut", "overlap")
+        return str(self._settings.get("shortcut", "overlap"))
 
     def load(self) -> Task:
         sizes, known = SIZES[self.name], PUBLISHED_TASKS[self.name]
