@@ -174,7 +174,8 @@ def test_a_device_that_is_not_there(
     "words",
     [
         ("finetune",), ("prune",), ("evaluate", "KEY"), ("bias",), ("find", "inference"), ("audit", "A"),
-        ("page", "A", "B"), ("demo",), ("run", "r.yaml"), ("reproduce", "fig2"), ("speed", "srnet-tiny"), ("claims", "--until-answered"),
+        ("page", "A", "B"), ("demo",), ("run", "r.yaml"), ("reproduce", "fig2"), ("speed", "srnet-tiny"),
+        ("claims", "--until-answered"),
     ],
     ids=lambda words: words[0],
 )  # fmt: skip
