@@ -14,6 +14,7 @@ from srnet.experiment.nodes.training import FineTune as FineTune, Prune as Prune
 from srnet.experiment.nodes.training import Moment as Moment
 from srnet.experiment.engine import Engine as Engine
 from srnet.experiment.store import Store as Store
+from srnet.core.device import use_device as use_device
 from srnet.pruners.mask_training import MaskTraining as MaskTraining
 from srnet.pruners.magnitude import OneShot as OneShot, GradualMagnitude as GradualMagnitude
 from srnet.pruners.imp import IMP as IMP, RewoundIMP as RewoundIMP

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from srnet.core import device
+
+NAME = "Simulated GPU"
+
 
 class Simulated:
     """`count` GPUs; `waits` is how often a process waited for them."""
@@ -16,6 +20,20 @@ class Simulated:
         patch.setattr(torch.cuda, "is_available", lambda: count > 0)
         patch.setattr(torch.cuda, "device_count", lambda: count)
         patch.setattr(torch.cuda, "synchronize", self._wait)
+        patch.setattr(torch.cuda, "get_device_name", lambda: NAME)
+        patch.setattr(device, "_counted_by_cuda", self._counted)
+        self._found = count
+        self._is_counted = False
+
+    def _counted(self) -> int:
+        """CUDA reads the list of visible GPUs once in a process."""
+        if not self._is_counted:
+            self._found, self._is_counted = len(device._listed_gpus()), True
+        return self._found
+
+    def use(self) -> None:
+        """Something in this process has asked CUDA for its GPUs."""
+        self._counted()
 
     def _wait(self) -> None:
         self.waits += 1

@@ -107,6 +107,8 @@ CALLS = (
 )
 ONLY_PRINTED = {
     "ctx": "the line as it was typed",
+    "figures": "of the order; a plan is of all by default",
+    "device": "another function: use_device, for all that follows in a script",
     "json": "how the result is printed",
     "key": "how the result is printed",
     "task": "finetune and prune: with a backbone, the model",
@@ -213,8 +215,9 @@ def shown_defaults(function: Any) -> Iterator[tuple[str, Any]]:
             names = set(markers[0].only or (each.path[0] for each in options_of(markers[0].where)))
             in_engine = markers[0].where.__name__ == "Run"
             for option in options_of(markers[0].where):
-                if option.path[0] in names - set(markers[0].without):
-                    yield f"engine.{ENGINE[option.path[0]]}" if in_engine else option.path[0], option.default
+                field = option.path[0]
+                if field in names - set(markers[0].without):
+                    yield f"engine.{ENGINE[field]}" if in_engine and field in ENGINE else field, option.default
 
 
 def default_of(call: Call, name: str) -> Any:

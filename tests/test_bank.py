@@ -12,13 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from devices import second_device
 from fuzz.valid import sign
+from gpus import Simulated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 from transformers import PreTrainedModel
 
 import srnet
+from srnet.core.device import named_device
 from srnet.masks.targets import LAYERS
 from srnet.models.backbones import load_backbone
 from srnet.models.bank import MaskBank, _zero_pruned
@@ -111,11 +114,48 @@ def test_any_sequence_of_switches(sequence: list[tuple[str, str]], bank: MaskBan
         check(bank, fresh)
 
 
+def test_a_bank_on_another_device(
+    tiny_backbone: str, folders: dict[str, Path], fresh: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights, masks and kept values are there; every task has the weights and logits that it has on the CPU."""
+    with second_device() as device:
+        monkeypatch.setattr("srnet.models.bank.named_device", lambda name: device)
+        made = srnet.MaskBank(tiny_backbone, device="cuda")
+        for name, folder in folders.items():
+            made.add(name, folder)
+        for name in (*folders, *reversed(folders)):
+            model = made.use(name)
+            state, expected = fresh[name]
+            assert {tensor.device for tensor in (*model.parameters(), *model.buffers())} == {device}
+            assert all(torch.equal(tensor.cpu(), state[each]) for each, tensor in model.state_dict().items())
+            ids = torch.tensor([[2, 7, 9, 3, 11, 3], [2, 20, 21, 3, 22, 3]]).to(device)
+            with torch.no_grad():
+                assert torch.allclose(model(input_ids=ids).logits.cpu(), expected, atol=1e-6)
+        kept = [change for task in made._tasks.values() for change in task.changes.values()]
+        held = [t for change in kept for t in (change.bits, change.where, change.values) if isinstance(t, torch.Tensor)]
+        assert {tensor.device for tensor in held} == {device}
+
+
+def test_a_device_of_a_bank_that_is_not_there(tiny_backbone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Simulated(monkeypatch, 1)
+    for device, names in {"cuda:7": ("cuda:7", "cuda:0, cpu"), "gpu": ("not a device",), "mps": ("mps",)}.items():
+        with refused(*names):
+            srnet.MaskBank(tiny_backbone, device=device)
+    assert named_device("auto") == torch.device("cuda")
+    assert named_device("cuda:0") == torch.device("cuda", 0)
+    assert srnet.MaskBank(tiny_backbone).device == torch.device("cpu")
+
+
 @given(st.lists(st.tuples(st.booleans(), st.floats(width=32, allow_nan=False)), max_size=40))
 def test_pruned_weights_are_positive_zero(entries: list[tuple[bool, float]]) -> None:
     keep, values = np.array([k for k, _ in entries], bool), torch.tensor([v for _, v in entries])
     expected = torch.where(torch.from_numpy(keep), values, 0.0)
-    _zero_pruned(values, np.packbits(keep))
+    bits = torch.from_numpy(np.packbits(keep))
+    with second_device() as device:
+        elsewhere = values.to(device)
+        _zero_pruned(elsewhere, bits.to(device))
+        assert torch.equal(elsewhere.cpu().view(torch.int32), expected.view(torch.int32))
+    _zero_pruned(values, bits)
     assert torch.equal(values.view(torch.int32), expected.view(torch.int32))
 
 

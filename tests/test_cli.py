@@ -129,7 +129,7 @@ def test_help_names_figures_profiles_and_options(command: str, shell: Shell) -> 
 def test_reproduce_can_say_what_it_would_do(shell: Shell) -> None:
     outcome = shell.reproduce("fig2", "fig8", "--seeds", 2, "--dry-run")
     assert (outcome.code, outcome.err) == (0, "")
-    *planned, first, second, last, lines, more, command = outcome.out.splitlines()
+    *planned, first, second, shared, written, last, lines, more, command = outcome.out.splitlines()
     assert command.startswith("srnet reproduce fig2 fig8 --profile toy ")
     assert "--seeds 2" in command
     assert lines.startswith("--line of fig2: 'full model (CE)', ")
@@ -142,6 +142,8 @@ def test_reproduce_can_say_what_it_would_do(shell: Shell) -> None:
     # as well, and the same full model and control
     assert first == "fig2 on inference: 30 models, 22 trainings, 22 to do"
     assert second == "fig8 on inference: 16 models, 16 trainings, 16 to do"
+    assert shared.startswith("trainings are shared: figure by figure they would be 38 trainings, ")
+    assert written.startswith("written: results ")
     assert last.startswith("32 distinct trainings, 0 of them stored; ")
     assert "no stored training gives their pace: --measure times a few; nothing was done" in last
     trainings = ("fine-tune (", "mask (", "imp (poe), every level", "imp (ce), every level")

@@ -72,7 +72,7 @@ MISTAKES = {
     "store nonsense": ("'nonsense'",),
     "nonsense": ("'nonsense'",),
     "demo --nope": ("--nope",),
-    "reproduce": ("figures",),
+    "reproduce": ("figure",),
     "reproduce fig2 --seeds 0": ("--seeds: 0",),
     "claims --seeds three": ("--seeds: 'three'",),
     "export": ("model",),

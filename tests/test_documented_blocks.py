@@ -78,8 +78,13 @@ def read_torchrun(line: str) -> None:
     read_srnet(after) if after.startswith("srnet ") else read_python(f"python {after}")
 
 
+def read_ray(line: str) -> None:
+    assert re.fullmatch(r"ray start (--head --port \d+|--address [A-Z]+:\d+)", line.partition("#")[0].strip()), line
+
+
 READERS: dict[str, Callable[[str], None]] = {
     "srnet": read_srnet, "python": read_python, "pip": read_pip, "make": read_make, "torchrun": read_torchrun,
+    "ray": read_ray,
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
     "SubnetworkFolder": {"dtype": ("float64",)},
     "Pruner": {"sparsity": FRACTION},
     "Ramped": {"begin": FRACTION, "ramp": SHARE},
-    "OfUnits": {"granularity": (NAME,), "speedup": (1.0, 0.0, NAN, INF)},
+    "OfUnits": {"granularity": (NAME,), "speedup": (1.0, 0.0, NAN, INF), "timed_on": (NAME,)},
     "OverFrozen": {"frozen": NAME},
     "MaskTraining": {
         "init": NAME, "initial_sparsity": FRACTION, "ramp": SHARE, "scope": NAME, "phi": POSITIVE,
@@ -76,6 +76,7 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "Order": {"figures": (NAME,), "profile": NAME, "sparsities": ((1.0,), (-0.1,))},
     "FindSettings": {
+        "timed_on": (NAME,),
         "keep_id": SHARE, "sparsities": ((1.0,), (0.5, NAN)), "speedups": ((1.0,), (2.0, INF)),
         "granularity": (NAME,), "seeds": SEEDS,
     },

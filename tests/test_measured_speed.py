@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gpus import NAME, Simulated
 from processes import ForkServer
 from refusals import refused
 from small_models import VARIANTS, WORDS, pruned, tiny
@@ -39,6 +40,7 @@ from srnet.models.model import in_memory
 from srnet.models.open import open_model
 from srnet.pruners.magnitude import OneShot
 from srnet.tasks.synthetic import SyntheticTask
+from srnet.timing import measuring
 from srnet.timing.measuring import Measured, Timing, _time_models, _timing, interleaved, speed_against_scores
 from srnet.timing.pace import Pace
 
@@ -54,6 +56,37 @@ def folders(tiny_backbone: str, tmp_path_factory: pytest.TempPathFactory) -> Pat
     for name, format in formats.items():
         format.write(Source(subnetwork), root / name)
     return root
+
+
+def test_models_run_on_the_device_and_graphs_on_the_cpu(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call moves its batch, and ends when the logits are on the host."""
+    moved: list[Any] = []
+    Simulated(monkeypatch, 1)
+    monkeypatch.setattr(nn.Module, "to", lambda model, device: moved.append(device) or model)
+    to = torch.Tensor.to
+    gpu = torch.device("cuda")
+    monkeypatch.setattr(
+        torch.Tensor, "to", lambda own, *a, **k: moved.append(gpu) or own if a == (gpu,) else to(own, *a, **k)
+    )
+    found = srnet.speed(str(folders / "merged"), str(folders / "onnx"), pace=QUICK)
+    assert len(moved) > 2
+    assert set(moved) == {gpu}
+    assert [each.device for each in found] == [NAME, "cpu"]
+    table = _table(found, QUICK)
+    assert table.title.startswith(f"On {NAME}.")
+    assert f"not on {NAME} but on cpu: onnx" in table.note
+    moved.clear()
+    with srnet.use_device("cpu"):
+        assert [each.device for each in srnet.speed(str(folders / "merged"), pace=QUICK)] == ["cpu"]
+    assert set(moved) == {torch.device("cpu")}
+
+
+def test_memory_of_a_gpu_is_that_of_its_tensors(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "_call", lambda *_: None)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 12345)
+    Simulated(monkeypatch, 1)
+    assert measuring._peak(str(folders / "merged"), 1, 8, 1) == 12345
+    assert measuring._peak(str(folders / "onnx"), 1, 8, 1) != 12345
 
 
 def test_every_format_side_by_side(folders: Path, tiny_backbone: str) -> None:
@@ -73,12 +106,11 @@ def test_every_format_side_by_side(folders: Path, tiny_backbone: str) -> None:
     assert len(_table(found, QUICK).rows) == 7
 
 
-def test_a_model_on_a_gpu_runs_there_until_its_logits_are_back() -> None:
+def test_a_model_on_a_gpu_runs_there_until_its_logits_are_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that stops earlier measures how work is queued."""
     seen: list[Any] = []
 
     class OnGpu(nn.Module):
-        device = torch.device("meta")
         config = SimpleNamespace(is_encoder_decoder=False, num_labels=2, id2label=None)
 
         def get_input_embeddings(self) -> nn.Embedding:
@@ -88,6 +120,7 @@ def test_a_model_on_a_gpu_runs_there_until_its_logits_are_back() -> None:
             seen.extend(tensor.device for tensor in batch.values())
             return SimpleNamespace(logits=SimpleNamespace(cpu=lambda: "on the host"))
 
+    monkeypatch.setattr("srnet.models.model.current_device", lambda: torch.device("meta"))
     model: Any = in_memory("model", OnGpu())  # type: ignore[arg-type]
     assert model.run(model.random_batch(1, 4)) == "on the host"
     assert seen == [torch.device("meta")] * 2

@@ -68,8 +68,8 @@ def headings(text: str) -> list[str]:
 
 # --- every field of every pruner -----------------------------------------------------------------------------------
 
-CANDIDATES = ["0.2", "0.25", "2.5", "3", "soft", "global", "kth", "end", "neuron", "query,key", "bf16"]
-NEEDED = {"--speedup": {"granularity": ("neuron",)}}
+CANDIDATES = ["0.2", "0.25", "2.5", "3", "soft", "global", "kth", "end", "neuron", "query,key", "bf16", "cpu"]
+NEEDED = {"--speedup": {"granularity": ["neuron"]}, "--speedup-on": {"granularity": ["neuron"], "speedup": 2.0}}
 """Options that an option requires."""
 
 
@@ -98,7 +98,8 @@ def test_every_field_of_every_pruner_has_an_option() -> None:
 @pytest.mark.parametrize(("name", "each"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_field_is_reached_from_the_command_line(name: str, each: Option) -> None:
     text = next(pruner_values(PRUNERS[name], each))
-    needed = [word for name, value in NEEDED.get(each.name, {}).items() for word in (f"--{name}", ",".join(value))]
+    given = {name: ",".join(own) if isinstance(own, list) else own for name, own in NEEDED.get(each.name, {}).items()}
+    needed = [str(word) for name, own in given.items() for word in (f"--{name}", own)]
     found: Any = pruner_of("--pruner", name, each.name, text, *needed)
     assert type(found) is PRUNERS[name]
     for part in each.path:

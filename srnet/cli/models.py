@@ -55,8 +55,8 @@ Needs = Annotated[Given, Fields("Objective", "srnet.experiment.nodes.bias:Needs"
 Bias = Annotated[Given, Fields("Bias model", "srnet.experiment.nodes.bias:BiasSpec")]
 TRAINING = "Training (defaults depend on task, backbone and pruner)"
 Training = Annotated[Given, Fields(TRAINING, "srnet.training.settings:TrainingSettings", show_defaults=False)]
-TrainingRun = Annotated[Given, Fields("Run", Run, only=("store", "report_to", "quiet"))]
-ShortRun = Annotated[Given, Fields("Run", Run, only=("store", "quiet"))]
+TrainingRun = Annotated[Given, Fields("Run", Run, only=("device", "store", "report_to", "quiet"))]
+ShortRun = Annotated[Given, Fields("Run", Run, only=("device", "store", "quiet"))]
 Task = Annotated[str | None, typer.Option(help="The task, for a folder: as in `srnet finetune`.")]
 PredictionsFile = Annotated[Path | None, typer.Option(help="Also write every answer to a csv, for `srnet verdict`.")]
 System = Annotated[str | None, typer.Option(help="Its name in that file. Default: the formula, or the folder's name.")]
@@ -265,7 +265,7 @@ def _import_mask(
 
 @app.command("export", cls=Command)
 def _export(*, model: Model, format: Format, path: ExportPath, folder: StoreFolder) -> None:
-    """Export a model. `srnet export --format NAME --help` shows the options of a format."""
+    """Export a model, on the CPU. `srnet export --format NAME --help` shows the options of a format."""
     remarks: list[str] = []
     engine = Run(**folder, quiet=True).start()
     written = srnet.export_model(model, path, format=format, engine=engine, say=remarks.append)
@@ -274,5 +274,5 @@ def _export(*, model: Model, format: Format, path: ExportPath, folder: StoreFold
 
 @app.command("pretrain", cls=Command)
 def _pretrain(*, path: BackbonePath, settings: PretrainOptions, run: QuietRun) -> None:
-    """Pre-train the embedded backbone again, on the grammar alone."""
+    """Pre-train the embedded backbone again, on the grammar alone and on the CPU."""
     out.print(str(srnet.pretrain(path, srnet.PretrainSettings(**settings), Reporter(**run))))

@@ -110,7 +110,10 @@ class Run:
     engine: Literal["local", "pool", "ray"] = "local"
     """local (this process), pool (processes that share the cores) or ray. Default: local; pool for the demo."""
     workers: Count | None = None
-    """Trainings at once, for pool and ray. Default: one per GPU, or per core without GPUs."""
+    """Trainings at once, for pool and ray. Default: one per GPU, which is the most, or per core without GPUs."""
+    device: str = "auto"
+    """Where models run: cpu, cuda (with pool and ray: all GPUs), or cuda:1 for the second one. auto: GPUs if there are
+    any, unless ACCELERATE_USE_CPU=1. CUDA_VISIBLE_DEVICES limits them."""
     store: Path | None = None
     """Folder of results; also SRNET_STORE. Default: your cache folder."""
     report_to: tuple[str, ...] = option((), kind=REPEATED)
@@ -119,6 +122,7 @@ class Run:
     """No progress."""
 
     def start(self) -> Any:
+        srnet.use_device(self.device, elsewhere=self.engine == "ray" and bool(os.environ.get("RAY_ADDRESS")))
         return srnet.Engine(srnet.Store(self.store), Reporter(self.quiet), self.report_to, self.engine, self.workers)
 
 

@@ -30,14 +30,16 @@ class _Limits:
 
 
 FIGURES = "fig2 ... fig8, figA1, figA2, figA3, tab5, tab6, or all of these; smp, robust-smp. Several are fine."
-Figures = Annotated[list[str], typer.Argument(help=FIGURES)]
+Figures = Annotated[
+    list[str] | None, typer.Argument(help=f"{FIGURES} With --dry-run the default is all.", show_default=False)
+]
 ClaimOptions = Annotated[
     Given, Fields("Options", "srnet.recipes.order:Order", without=("other_backbones", "lines", "baselines"))
 ]
 LimitOptions = Annotated[Given, Fields("Options", _Limits)]
 Spec = Annotated[Path, typer.Argument(help="A YAML file with task, lines, seeds and settings.")]
 RunOptions = Annotated[Given, Fields("Run", Run, show_defaults=False)]
-ClaimRun = Annotated[Given, Fields("Run", Run, only=("engine", "workers", "store"), show_defaults=False)]
+ClaimRun = Annotated[Given, Fields("Run", Run, only=("engine", "workers", "device", "store"), show_defaults=False)]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be computed and how long, and stop.")]
 Measure = Annotated[
     bool, typer.Option("--measure", help="As --dry-run, and time a few steps where no stored training gives the pace.")
@@ -86,7 +88,7 @@ def _run(*, spec: Spec, folder: Out = None, dry_run: DryRun = False, measure: Me
 @app.command("reproduce", cls=Command)
 def _reproduce(
     *,
-    figures: Figures,
+    figures: Figures = None,
     folder: Out = None,
     dry_run: DryRun = False,
     measure: Measure = False,
@@ -105,10 +107,14 @@ def _reproduce(
     smp: SMP-L, SMP-S, movement, soft movement, magnitude and L0 pruning, with and without distillation. robust-smp: SMP
     with debiasing objectives, in and out of distribution.
     """
-    engine, wanted = Run(**run).start(), srnet.Order(tuple(figures), **order)
+    if not figures and not (dry_run or measure):
+        raise UserError("no figure was named", f"name some, or all: {FIGURES}")
+    engine, wanted = Run(**run).start(), srnet.Order(tuple(figures or ("all",)), **order)
     if dry_run or measure:
-        recipes = wanted.recipes()
+        recipes, why = (wanted.recipes(), "") if measure else wanted.planned()
         print_plan(srnet.plan(recipes, engine, measure=measure))
+        if why:
+            out.print(f"From the published sizes of the data, because they or a backbone are not here: {why}")
         for name, recipe in {each.name: each for each in recipes}.items():
             out.print(f"--line of {name}: {', '.join(map(shlex.quote, recipe.every_line))}")
         out.print(runnable(wanted.command()))
@@ -161,6 +167,8 @@ def _print_results(results: list[Any], folder: Path) -> None:
 
 
 def print_plan(plan: Any) -> None:
-    for node, stored in plan.steps:
+    for node, stored in [] if plan.is_outline else plan.steps:
         out.print(f"{node.key}  {'stored' if stored else 'to do '}  {node.label}:  {node.formula}")
-    out.print(*plan.figures, f"{plan.summary}; nothing was done", sep="\n")
+    more = [plan.sharing] if plan.sharing else []
+    more += [] if plan.written is None else [f"written: {plan.written}"]
+    out.print(*plan.figures, *more, f"{plan.summary}; nothing was done", sep="\n")

@@ -10,28 +10,28 @@ from rich.text import Text
 
 import srnet
 from srnet.cli.options import Command, Fields
-from srnet.cli.program import Given, Json, Run, StoreFolder, app, out
+from srnet.cli.program import Given, Json, Run, app, out
 from srnet.core.progress import Terminal
 from srnet.core.tables import Table
 
 Models = Annotated[list[str], typer.Argument(help="Keys, folders of any exported format, backbones, names on the Hub.")]
 Picture = Annotated[Path | None, typer.Option(help="Also draw speed against score: FILE.png, .pdf or .svg.")]
 Measuring = Annotated[Given, Fields("Measuring", "srnet.timing.pace:Pace")]
+Where = Annotated[Given, Fields("Run", Run, only=("device", "store"))]
 WIDE = 200
 """Characters of a table in a file or a pipe, which has no width of its own."""
 
 
 @app.command("speed", cls=Command)
-def _speed(
-    *, models: Models, measuring: Measuring, picture: Picture = None, folder: StoreFolder, json: Json = False
-) -> None:
+def _speed(*, models: Models, measuring: Measuring, picture: Picture = None, run: Where, json: Json = False) -> None:
     """Measure models side by side: latency, throughput, size and memory. The others are compared with the first.
 
-    Models take turns in every round: compare within one run. --picture draws scores that the store has of a key, or
-    that the card of an exported folder names.
+    Models take turns in every round: compare within one run. They run on the GPU if there is one, and ONNX models on
+    the CPU; --device cpu compares all of them there. --picture draws scores that the store has of a key, or that the
+    card of an exported folder names.
     """
     pace = srnet.Pace(**measuring)
-    engine = Run(**folder, quiet=True).start()
+    engine = Run(**run, quiet=True).start()
     with Terminal(stderr=True).status("loading") as status:  # a name in a plain str would be read as markup
         found = srnet.speed(
             *models, pace=pace, engine=engine, on_step=lambda text: status.update(Text(text)), picture=picture
@@ -59,10 +59,12 @@ def _table(found: list[Any], pace: Any) -> Table:
         rows.append((each.name, *singles, *batches, *times, *facts))
     columns = ("model", *latencies, *throughputs, *ratios, "parameters", "disk MB", "memory MB")
     is_short = any(len(each.timings) < 2 * len(pace.lengths) for each in found)
-    note = (
-        "too long: a model that does not read so many tokens; it is compared at the other lengths" if is_short else ""
-    )
-    return Table(columns, rows, "ms a text: median (p95); times: within a round, median (quartiles)", note)
+    notes = ["too long: a model that does not read so many tokens; it is compared at the other lengths"] * is_short
+    devices = list(dict.fromkeys(each.device for each in found))
+    elsewhere = [each.name for each in found if each.device != devices[0]]
+    notes += [f"not on {devices[0]} but on {devices[1]}: {', '.join(elsewhere)}"] if elsewhere else []
+    title = f"On {devices[0]}. ms a text: median (p95); times: within a round, median (quartiles)"
+    return Table(columns, rows, title, "; ".join(notes))
 
 
 _TOO_LONG = "too long"

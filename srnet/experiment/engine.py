@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from srnet.config.fields import Described
 from srnet.config.values import Count
-from srnet.core.device import visible_gpus
+from srnet.core.device import check_workers, visible_gpus
 from srnet.core.errors import UserError, choose
 from srnet.core.files import DiskFull
 from srnet.core.processes import require_main_guard
@@ -50,7 +50,8 @@ class Engine(Described):
     """Trackers for the trainings, as in `transformers.TrainingArguments`: tensorboard, wandb, ..."""
     name: EngineName = "local"
     workers: Count | None = None
-    """How many trainings at once, for pool and ray; by default one per GPU, or per core without GPUs."""
+    """How many trainings at once, for pool and ray; by default one per GPU, which is the most, or per core without
+    GPUs."""
     _heads: set[str] = field(default_factory=set, init=False, repr=False)
     """The lines about heads that were shown, each once however many trainings start from it."""
 
@@ -110,6 +111,8 @@ class Engine(Described):
             from srnet.experiment.pool import Pool
 
             gpus = visible_gpus()
+            if gpus:
+                check_workers(self.workers or 1, len(gpus))
             return Pool(self.workers or len(gpus) or _cores(), _cores(), gpus, self.store, self.trackers)
         if self.name == "ray":
             from srnet.experiment.ray import RayExecutor

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from srnet.core.device import current_device, device_type, synchronize
+from srnet.core.device import current_device, device_name, synchronize
 from srnet.core.errors import UserError
 from srnet.core.files import read_json
 from srnet.core.lazy import torch
@@ -134,7 +134,7 @@ def _stored_paces(store: Store, wanted: set[Setting]) -> dict[Setting, list[floa
             setting = _setting(rebuild(store.manifest(entry.key)["expression"]))
         except (UserError, KeyError, TypeError, AttributeError):
             continue  # not a training, or from a version that did not record its pace
-        if pace and setting in wanted and device == device_type():
+        if pace and setting in wanted and device == device_name():
             paces.setdefault(setting, []).append(pace)
     return paces
 

@@ -1,4 +1,7 @@
-"""A pool of processes on this machine, which share its cores and GPUs. A process that dies is replaced."""
+"""A pool of processes on this machine, which share its cores; each has a GPU of its own, if there are any.
+
+A process that dies is replaced.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import cycle
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -30,8 +32,8 @@ PROGRESS_SECONDS = 0.2
 class Pool:
     def __init__(self, workers: int, cores: int, gpus: Sequence[str], store: Store, report_to: tuple[str, ...]) -> None:
         threads = max(1, cores // workers)
-        own = cycle(gpus or [None])  # more workers than GPUs share them
-        self._workers = [_Worker(index, threads, next(own), store.root, report_to) for index in range(workers)]
+        own: Sequence[str | None] = gpus or [None] * workers
+        self._workers = [_Worker(index, threads, own[index], store.root, report_to) for index in range(workers)]
 
     @property
     def size(self) -> int:

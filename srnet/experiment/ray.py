@@ -6,7 +6,6 @@ Ray is joined at the address in RAY_ADDRESS, or started on this machine. What th
 from __future__ import annotations
 
 import logging
-import math
 import os
 import re
 import socket
@@ -21,7 +20,7 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, TypeVar
 
-from srnet.core.device import CPU_SWITCH, cpu_requested
+from srnet.core.device import CPU_SWITCH, check_workers, cpu_requested, requires_gpu
 from srnet.core.errors import UserError
 from srnet.core.network import disable_telemetry
 from srnet.core.processes import environment
@@ -51,7 +50,7 @@ class RayExecutor:
         self.size, self._threads = share.workers, max(1, share.cpus)
         self._root, self._report_to = store.root.resolve(), report_to
         # max_retries=0: our scheduler handles dead workers, and continues with other nodes meanwhile
-        options = {"num_cpus": share.cpus, "num_gpus": share.gpu, "max_retries": 0}
+        options = {"num_cpus": share.cpus, "num_gpus": share.gpus, "max_retries": 0}
         self._compute = self._ray.remote(**options)(_compute)
         self._running: dict[Any, Node] = {}
 
@@ -120,11 +119,11 @@ class _Share:
 
     workers: int
     cpus: int
-    gpu: float
+    gpus: int
 
 
 def _share_of(machines: Sequence[Mapping[str, float]], workers: int | None, *, on_cpu: bool) -> _Share:
-    """A GPU for each worker, or without GPUs a core. A GPU is shared only if more workers are requested than there are.
+    """A whole GPU for each worker, or without GPUs a core.
 
     `machines` are the resources of each. A worker that requests more cores than any machine has would never start.
     """
@@ -134,12 +133,14 @@ def _share_of(machines: Sequence[Mapping[str, float]], workers: int | None, *, o
     cpus, gpus = zip(*offers, strict=True)
     least = 1 if any(cpus) else 0
     if not any(gpus):
+        if requires_gpu():
+            raise UserError("device cuda is not there: no machine of the cluster has a GPU", "choose --device cpu")
         size = workers or max(1, sum(cpus))
-        return _Share(size, max(least, min(max(cpus), sum(cpus) // size)), 0.0)
+        return _Share(size, max(least, min(max(cpus), sum(cpus) // size)), 0)
     size = workers or sum(gpus)
-    per_gpu = math.ceil(size / sum(gpus))
-    each_gets = min(cores // min(size, own * per_gpu) for cores, own in zip(cpus, gpus, strict=True))
-    return _Share(size, max(least, each_gets), 1.0 / per_gpu)
+    check_workers(size, sum(gpus))
+    each_gets = min(cores // min(size, own) for cores, own in zip(cpus, gpus, strict=True))
+    return _Share(size, max(least, each_gets), 1)
 
 
 # --- Ray as a service ------------------------------------------------------------------------------------------------

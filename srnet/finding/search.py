@@ -190,7 +190,9 @@ class Find:
         after = self.objective if of_units else None  # a model that lost units needs more training
 
         def found(profile: Profile, targets: Sequence[float]) -> list[Point]:
-            options = {"granularity": list(self.settings.units)} if of_units else {}
+            options: dict[str, Any] = {"granularity": list(self.settings.units)} if of_units else {}
+            if self.settings.timed_on != "device":
+                options["timed_on"] = self.settings.timed_on
             budget = "speedups" if self.settings.speedups else "sparsities"
             wanted: dict[str, Any] = {"sparsities": (), budget: tuple(targets), "options": options}
             search = profile.search("mask", self.objective, **wanted)

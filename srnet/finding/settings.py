@@ -10,7 +10,7 @@ from srnet.core.errors import UserError
 from srnet.evaluation import KEEPS_ID
 from srnet.masks.budget import Sparsity
 from srnet.masks.granularity import WEIGHT, Granularity
-from srnet.pruners.base import Speedup, speedup_text
+from srnet.pruners.base import Speedup, TimedOn, speedup_text
 from srnet.recipes.order import TrainingOptions
 
 
@@ -25,6 +25,8 @@ class FindSettings(TrainingOptions):
     speedups: tuple[Speedup, ...] = option((), name="--speedup", instead_of="sparsities")
     """Instead of --sparsities: how many times as fast the encoder is when its units are removed, by a latency table
     that is measured on this machine once. Several with commas are tried from dense to fast."""
+    timed_on: TimedOn = option("device", name="--speedup-on")
+    """Where --speedup counts: device is that of the run; cpu is for a model that is used on a CPU."""
     granularity: Granularity | None = None
     """What is pruned as a whole: weight; head, neuron, or head,neuron, which makes the model faster; layer. Default:
     weight, and head,neuron with --speedup."""

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel
 from transformers.utils import ModelOutput
 
 from srnet.core.arrays import check_finite
+from srnet.core.device import named_device
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, require_new, sha256, writing
 from srnet.core.names import file_name
@@ -46,7 +47,7 @@ _PATTERNS = -np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).asty
 class _Change:
     """What a task does to a tensor that it shares: entries are pruned, or have other values, or both."""
 
-    bits: np.ndarray | None
+    bits: torch.Tensor | None
     """One a weight, packed; the pruned ones are zero."""
     where: Index
     """Which entries have other values: those of a mask are not repeated here."""
@@ -54,11 +55,16 @@ class _Change:
 
     @classmethod
     def of(cls, original: torch.Tensor, keep: torch.Tensor | None, changed: torch.Tensor | None) -> _Change:
-        bits = None if keep is None else np.packbits(keep.numpy().reshape(-1))
+        bits = None if keep is None else torch.from_numpy(np.packbits(keep.numpy().reshape(-1)))
         if changed is None:
             return cls(bits, ALL, None)
         where = stored_entries(changed, keep, original)
         return cls(bits, where if keep is None else ALL, changed[where].clone())
+
+    def to(self, device: torch.device) -> _Change:
+        parts = (self.bits, self.where, self.values)
+        moved: list[Any] = [each.to(device) if isinstance(each, torch.Tensor) else each for each in parts]
+        return _Change(*moved)
 
     def apply(self, tensor: torch.Tensor) -> None:
         """`tensor` holds the backbone's values."""
@@ -68,15 +74,26 @@ class _Change:
         elif self.bits is None:
             tensor[self.where] = self.values
         else:
-            keep = np.unpackbits(self.bits, count=tensor.numel()).view(bool)
-            tensor.zero_().view(-1)[torch.from_numpy(keep)] = self.values
+            tensor.zero_().view(-1).masked_scatter_(_unpacked(self.bits, tensor.numel()), self.values)
 
 
-def _zero_pruned(tensor: torch.Tensor, packed: np.ndarray) -> None:
+def _unpacked(bits: torch.Tensor, count: int) -> torch.Tensor:
+    """Packed bits as a bool each."""
+    if bits.device.type == "cpu":
+        return torch.from_numpy(np.unpackbits(bits.numpy(), count=count).view(bool))
+    places = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=bits.device)
+    return (bits[:, None] & places).ne(0).view(-1)[:count]
+
+
+def _zero_pruned(tensor: torch.Tensor, bits: torch.Tensor) -> None:
     """Keep or clear all bits of a weight: a product of floats would leave -0.0 where a negative weight was.
 
-    Eight at a time from a table, which is three times as fast as unpacking the bits.
+    On the CPU eight at a time from a table, which is three times as fast as unpacking the bits.
     """
+    if tensor.device.type != "cpu":
+        tensor.view(-1).masked_fill_(_unpacked(bits, tensor.numel()).logical_not(), 0.0)
+        return
+    packed = bits.numpy()
     whole = tensor.view(-1).numpy().view(np.int32)
     octets = whole[: len(whole) // 8 * 8].reshape(-1, 8)
     for start in range(0, len(octets), _CHUNK):
@@ -101,19 +118,22 @@ class _Originals:
         if name in self._starts:
             return
         with writing(self._path):
-            start, data = self._file.seek(0, 2), _bytes_of(tensor)
+            start, data = self._file.seek(0, 2), _bytes_of(tensor.cpu())
             while data:  # the system may write a part at a time
                 data = data[self._file.write(data) :]
         self._starts[name] = start
 
     def restore(self, name: str, tensor: torch.Tensor) -> None:
+        host = tensor if tensor.device.type == "cpu" else torch.empty_like(tensor, device="cpu")
         self._file.seek(self._starts[name])
-        data = _bytes_of(tensor)
+        data = _bytes_of(host)
         while data:
             count = self._file.readinto(data)
             if not count:
                 raise UserError(f"the bank's file in {self._path} was truncated", "load the bank again")
             data = data[count:]
+        if host is not tensor:
+            tensor.copy_(host)
 
 
 def _bytes_of(tensor: torch.Tensor) -> memoryview:
@@ -138,13 +158,14 @@ class MaskBank:
             ...
 
     A task whose weights are the backbone's own (a mask of the raw model) costs one bit a weight and its head; one of a
-    fine-tuned model also costs its kept values. The models share their tensors, in float32 on the CPU: ask for
-    `bank.model` after each switch. A switch puts the model into evaluation mode. A model whose task is not in use
-    refuses to run.
+    fine-tuned model also costs its kept values. The models share their tensors, in float32: ask for `bank.model` after
+    each switch. They stay on `device` (cpu, cuda, cuda:1; auto is a GPU, if there is one), as do the masks. A switch
+    puts the model into evaluation mode. A model whose task is not in use refuses to run.
     """
 
-    def __init__(self, backbone: str) -> None:
+    def __init__(self, backbone: str, device: str = "cpu") -> None:
         self.backbone = backbone
+        self.device = named_device(device)
         self.current: str | None = None
         """The task in use."""
         self._tasks: dict[str, _Task] = {}
@@ -155,6 +176,7 @@ class MaskBank:
         self._folder = tempfile.TemporaryDirectory(prefix="srnet-bank-")
         self._originals = _Originals(Path(self._folder.name))
         base = load_backbone(backbone, ("0", "1"), seed=0)
+        base.model.to(self.device)
         self._base = base.model.base_model.requires_grad_(False)
         """Its modules serve every task that changes nothing but values: for ten tasks they would take 50 MB."""
         self._shared = {name: p for name, p in base.model.named_parameters() if name not in base.fresh}
@@ -259,12 +281,13 @@ class MaskBank:
         """The task's model, on the bank's tensors wherever they are the same."""
         subnetwork.check(base)
         own, twins = dict(base.model.named_parameters()), base.twins()
-        same = {n for n, p in self._shared.items() if n in own and _equal(p.data, own[n].data)}
+        same = {n for n, p in self._shared.items() if n in own and _equal(p.data.cpu(), own[n].data)}
         changes = self._changes(subnetwork, same, twins)
         for each in changes:
             self._originals.keep(each, self._shared[each].data)
         model = _without(subnetwork, same, twins).model(base).requires_grad_(False)
         self._share(model, {id(own[n]): self._shared[n] for n in same})
+        model.to(self.device)
         model.register_forward_pre_hook(lambda *_: self._check_in_use(name, model))
         model.register_forward_hook(lambda module, inputs, output: _check_logits(name, output))
         tokenizer = self._tokenizers.setdefault(subnetwork.head, base.tokenizer)
@@ -287,7 +310,8 @@ class MaskBank:
             {twins.get(n, n): t for n, t in each.items()} for each in (subnetwork.mask or {}, subnetwork.weights)
         )
         touched = sorted(same & (mask.keys() | weights.keys()))
-        return {n: _Change.of(self._shared[n].data, mask.get(n), weights.get(n)) for n in touched}
+        known = {n: self._shared[n].data.cpu() for n in touched}
+        return {n: _Change.of(known[n], mask.get(n), weights.get(n)).to(self.device) for n in touched}
 
     def _check_in_use(self, name: str, model: PreTrainedModel) -> None:
         if self.current != name or self._tasks[name].model is not model:
@@ -306,13 +330,13 @@ class MaskBank:
             BANK.write(staging, {"backbone": self.backbone, "tasks": tasks})
 
     @classmethod
-    def load(cls, folder: Path | str, backbone: str | None = None) -> MaskBank:
-        """Read a saved bank. `backbone` is the backbone's location, if not the manifest's."""
+    def load(cls, folder: Path | str, backbone: str | None = None, device: str = "cpu") -> MaskBank:
+        """Read a saved bank to `device`. `backbone` is the backbone's location, if not the manifest's."""
         folder = Path(folder)
         facts = BANK.read(folder)
         names = [file_name("a task", name) for name, _ in facts["tasks"]]
         check_files(folder, {f"{name}/{SUBNETWORK.file}": checksum for name, checksum in facts["tasks"]})
-        bank = cls(backbone or facts["backbone"])
+        bank = cls(backbone or facts["backbone"], device)
         for name in names:
             bank.add(name, folder / name)
         return bank

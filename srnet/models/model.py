@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from srnet.core.device import current_device
+from srnet.core.device import current_device, device_name
 from srnet.core.errors import UserError, running, shortened
 from srnet.core.lazy import torch
 from srnet.core.names import are_unnamed, how_to_name, match_names, output_names, renamed
@@ -83,6 +83,11 @@ class OpenModel(ABC):
     @abstractmethod
     def run(self) -> Runner: ...
 
+    @property
+    def device(self) -> str:
+        """What it runs on: cpu, or the name of a GPU. onnxruntime is given no other device than the CPU."""
+        return "cpu"
+
     @abstractmethod
     def predict(self, data: Encoded) -> np.ndarray:
         """The logits of every row, or of every token."""
@@ -142,7 +147,8 @@ class TorchModel(OpenModel):
     @cached_property
     def run(self) -> Runner:
         model: Any = self.module.eval()
-        device = model.device
+        device = current_device()
+        model.to(device)
 
         @torch.inference_mode()
         def run(batch: Batch) -> Any:
@@ -150,6 +156,10 @@ class TorchModel(OpenModel):
             return model(**{name: tensor.to(device) for name, tensor in batch.items()}).logits.cpu()
 
         return run
+
+    @property
+    def device(self) -> str:
+        return device_name()
 
     def predict(self, data: Encoded) -> np.ndarray:
         from srnet.training.predict import predict

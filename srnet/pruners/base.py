@@ -26,6 +26,7 @@ Batches = Iterable[Any]
 Frozen = Literal["float32", "bf16"]
 """How frozen weights are kept in training."""
 Speedup = Annotated[float, Range(above=1.0)]
+TimedOn = Literal["device", "cpu"]
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,9 @@ class OfUnits(Pruner):
     speedup: Speedup | None = option(None, instead_of="sparsity")
     """Instead of --sparsity: how many times as fast the encoder is when its units are removed, by a latency table that
     is measured on this machine once. Shares, such as initial ones, are then of its time."""
+    timed_on: TimedOn = option("device", name="--speedup-on")
+    """Where --speedup counts: device is that of the run; cpu is for a model that is searched for on a GPU and used on a
+    CPU."""
     latency: Latency | None = option(None, name=None)
     """The table, which is part of the result's identity. Commands measure it."""
 
@@ -153,6 +157,8 @@ class OfUnits(Pruner):
 
     def _check_speedup(self) -> None:
         if self.speedup is None:
+            if self.timed_on != "device":
+                raise UserError("where a speed-up counts, without a speed-up", "give the speed-up as well: --speedup 2")
             if self.latency is not None:
                 raise UserError("a latency table without a speed-up", "give the speed-up as well, e.g. 2")
             return

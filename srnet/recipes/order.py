@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from srnet.config.fields import FIRST_SEEDS, Described, as_cli_args, first_seeds, option
 from srnet.config.values import REPEATED, Count, MaxLength, OneOf, Range, Rate
-from srnet.core.errors import UserError
+from srnet.core.errors import UserError, choose
 from srnet.core.lists import with_commas
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
@@ -21,6 +21,7 @@ from srnet.recipes.profiles import PROFILES, PUBLISHED, STATIC
 from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import DataOptions
 from srnet.tasks.base import DATASETS
+from srnet.tasks.outline import SIZES, Outline
 from srnet.tasks.synthetic.families import EMBEDDED_TASKS
 from srnet.training.settings import Precision, WeightDecay
 
@@ -134,11 +135,14 @@ class Order(TrainingOptions):
         figures = [figure] if figure else self.figures
         return shlex.join(["srnet", "reproduce", *figures, *as_cli_args(self.seeded())])
 
-    def recipes(self) -> list[Recipe]:
-        """Every figure on every task it is shown on, figures in the paper's order."""
+    def recipes(self, *, outline: bool = False) -> list[Recipe]:
+        """Every figure on every task it is shown on, figures in the paper's order.
+
+        With `outline` the tasks have published sizes and no rows, so that there is a plan without data.
+        """
         paper = [name for name, figure in FIGURES.items() if figure.family == "srnet"]
         names = paper if _ALL in self.figures else dict.fromkeys(self.figures)
-        shown = [(FIGURES[name], task) for name in names for task in self._tasks(FIGURES[name])]
+        shown = [(FIGURES[name], task) for name in names for task in self._tasks(FIGURES[name], outline)]
         if self.baselines and not any(figure.baselines_of for figure, _ in shown):
             raise UserError("baselines are lines of fig2", "leave out --baselines, or add fig2")
         made = [
@@ -148,15 +152,33 @@ class Order(TrainingOptions):
         recipes = [recipe for recipe in made if recipe.name != "tab6" or recipe.profile.other_backbones]
         if not recipes:
             raise UserError(f"profile '{self.profile}' has no other backbones", "give --other-backbones")
-        self._check_bias([recipe for recipe in recipes if recipe.bias_models], recipes[0].name)
+        if not outline:
+            self._check_bias([recipe for recipe in recipes if recipe.bias_models], recipes[0].name)
         return recipes
 
-    def _tasks(self, figure: Figure) -> list[TaskSpec]:
+    def planned(self) -> tuple[list[Recipe], str]:
+        """The recipes for a plan. Where the paper's data or backbones are not there, they are outlines; and why."""
+        try:
+            recipes = self.recipes()
+            for raw in {point.node.pretrained for recipe in recipes for point in recipe.shown}:
+                raw.key  # noqa: B018  an error unless its backbone and its data can be read
+        except UserError as error:
+            if self.profile != "paper" or self.backbone is not None or self.data != DataOptions():
+                raise
+            try:
+                return self.recipes(outline=True), str(error)
+            except UserError:
+                raise error from None
+        return recipes, ""
+
+    def _tasks(self, figure: Figure, outline: bool) -> list[TaskSpec]:
         """Those that the user names; otherwise those on which the paper shows the figure."""
         paper = tuple(EMBEDDED_TASKS) if self.profile == "toy" else tuple(PUBLISHED)
         shown = {"all": paper, "main": paper[:1], "others": paper[1:]}[figure.tasks]
         names = self.tasks or (self.profile == "paper" and _SMP_TASKS.get(figure.name)) or shown
-        if self.data.train and not self.tasks:
+        if outline:
+            tasks: list[TaskSpec] = [Outline(choose("task of the paper", name, SIZES)) for name in names]
+        elif self.data.train and not self.tasks:
             tasks = [self._own_task]
         else:
             tasks = [self.data.task(name, alone=len(names) == 1) for name in names]

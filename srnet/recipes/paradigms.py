@@ -18,7 +18,7 @@ from srnet.experiment.nodes.training import FineTune, Moment, Prune, Trajectory
 from srnet.masks.budget import Sparsity
 from srnet.masks.timed import Latency
 from srnet.objectives.base import parse_objective
-from srnet.pruners.base import OfUnits, Pruner, Speedup, get_pruner, speedup_text
+from srnet.pruners.base import OfUnits, Pruner, Speedup, TimedOn, get_pruner, speedup_text
 from srnet.tasks.base import TrainingData
 from srnet.training.settings import TrainingSettings, Update
 
@@ -187,8 +187,8 @@ class Profile:
     """One word a label: models have the backbone's own language-model head instead of a classifier."""
     own: FineTuned | None = None
     """A model of the user's own, fine-tuned elsewhere: the full CE model of `backbone`, for every seed."""
-    latencies: dict[str, Latency] = field(default_factory=dict)
-    """Latency tables by backbone, for budgets in time: `with_latencies` measures them."""
+    latencies: dict[tuple[str, TimedOn], Latency] = field(default_factory=dict)
+    """Latency tables by backbone and by where it is timed, for budgets in time: `with_latencies` measures them."""
 
     # what the figures of the papers vary
     sparsities: tuple[float, ...] = (0.2, 0.5, 0.7, 0.9)
@@ -257,8 +257,8 @@ class Profile:
         """The subnetwork that a search finds in `model`."""
         raw, longer = model.pretrained, search.lengths_at.get(place.sparsity, 1.0) if place.speedup is None else 1.0
         pruner = search.at(place.sparsity, place.speedup)
-        if pruner.needs_latency and raw.backbone in self.latencies:  # once the table is known
-            pruner = replace(pruner, latency=self.latencies[raw.backbone])  # type: ignore[call-arg]
+        if isinstance(pruner, OfUnits) and pruner.needs_latency:  # None until the table is known
+            pruner = replace(pruner, latency=self.latencies.get((raw.backbone, pruner.timed_on)))
         if search.prune is None:
             return Prune(model, pruner)
         objective = self.objective(search.prune, model)

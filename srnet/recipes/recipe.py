@@ -18,7 +18,10 @@ from srnet.experiment.nodes.base import Node, TaskSpec, every_node
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.experiment.nodes.training import FineTune
+from srnet.experiment.written import Written, count_written
+from srnet.pruners.base import OfUnits
 from srnet.recipes.paradigms import Axis, Place, Point, Profile, labels_of
+from srnet.tasks.outline import Outline
 from srnet.timing.latency import latency_of
 
 FULL_CE = "full model (CE)"
@@ -147,8 +150,10 @@ class Recipe:
 
 def with_latencies(recipe: Recipe, engine: Engine) -> Recipe:
     """The recipe with the latency tables that its budgets need: stored ones, or measured now."""
-    points = [point for point in recipe.shown if point.search and point.search.pruner.needs_latency]
-    found = {backbone: latency_of(backbone, engine) for backbone in dict.fromkeys(p.backbone for p in points)}
+    searches = [(point.backbone, point.search.pruner) for point in recipe.shown if point.search]
+    timed = [(on, each) for on, each in searches if isinstance(each, OfUnits) and each.needs_latency]
+    needed = dict.fromkeys((backbone, each.timed_on) for backbone, each in timed)
+    found = {(backbone, timed_on): latency_of(backbone, engine, timed_on) for backbone, timed_on in needed}
     if not found:
         return recipe
     return replace(recipe, profile=replace(recipe.profile, latencies={**recipe.profile.latencies, **found}))
@@ -173,13 +178,30 @@ class Plan(Shown, says="summary"):
     estimate: Estimate
     fits: str = ""
     """What of a search fits into its budget, where this was measured."""
+    written: Written | None = None
+    """Bytes of the results to compute and of their checkpoints; None where a backbone's size is not known."""
+    unshared: tuple[int, int] = (0, 0)
+    """Trainings and their steps, if each figure on each task had its own."""
+    is_outline: bool = False
+    """Whether the tasks are published sizes without rows: then keys mean nothing, and what is stored is not known."""
 
     @property
     def summary(self) -> str:
         missing = sum(not stored for _, stored in self.steps)
         trainings = [stored for node, stored in self.steps if node.trains]
-        counted = f"{len(trainings)} distinct trainings, {sum(trainings)} of them stored; {missing} results to compute"
+        if self.is_outline:
+            counted = f"{len(trainings):,} distinct trainings, {missing:,} results"
+            return f"{counted}, {self.estimate.steps:,} training steps; what is stored, and their pace, is not known"
+        counted = f"{len(trainings):,} distinct trainings, {sum(trainings):,} of them stored; "
+        counted += f"{missing:,} results to compute"
         return f"{counted}, {self.estimate}" if self.estimate.trainings else counted
+
+    @property
+    def sharing(self) -> str:
+        """What figures share, in words; nothing if each has trainings of its own."""
+        distinct, (trainings, steps) = sum(node.trains for node, _ in self.steps), self.unshared
+        saved = f"figure by figure they would be {trainings:,} trainings, {steps:,} steps"
+        return f"trainings are shared: {saved}" if trainings > distinct else ""
 
     def _rows(self) -> list[Any]:
         return [{"step": node.label, "key": node.key, "stored": stored} for node, stored in self.steps]
@@ -199,4 +221,11 @@ def plan(recipes: Sequence[Recipe], engine: Engine | None = None, *, measure: bo
         counted = f"{len(recipe.points)} models, {len(trainings)} trainings, {sum(trainings)} to do"
         figures.append(f"{recipe.name} on {recipe.task.name}: {counted}")
     takes = estimate(missing, engine.store, measure=measure)
-    return Plan([(node, key not in todo) for key, node in every.items()], figures, takes)
+    alone = [node for nodes in wanted for node in nodes.values() if node.trains]
+    unshared = len(alone), sum(node.planned_steps for node in alone)  # type: ignore[attr-defined]
+    steps, is_outline = [(node, key not in todo) for key, node in every.items()], any(map(_is_outline, recipes))
+    return Plan(steps, figures, takes, written=count_written(missing), unshared=unshared, is_outline=is_outline)
+
+
+def _is_outline(recipe: Recipe) -> bool:
+    return isinstance(recipe.task, Outline)

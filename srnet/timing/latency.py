@@ -10,11 +10,13 @@ import json
 import os
 import platform
 from collections.abc import Callable
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from srnet.core.device import current_device, device_name, on_cpu, use_device
 from srnet.core.errors import UserError
 from srnet.core.files import check_types, read_json_object, write_json
 from srnet.core.lazy import torch, transformers
@@ -22,7 +24,7 @@ from srnet.masks.timed import Latency
 from srnet.masks.units import Block, Kind, blocks_of
 from srnet.models.checkpoints import loading, max_positions, read_config
 from srnet.models.model import random_batch
-from srnet.pruners.base import Pruner
+from srnet.pruners.base import OfUnits, Pruner, TimedOn
 from srnet.training.hardware import connect
 
 if TYPE_CHECKING:
@@ -36,25 +38,34 @@ WIDTHS = (0.75, 0.5, 0.25)
 
 def with_latency(pruner: Pruner, backbone: str, engine: Engine) -> Pruner:
     """The pruner with the latency table that its budget needs, if any."""
-    return replace(pruner, latency=latency_of(backbone, engine)) if pruner.needs_latency else pruner  # type: ignore[call-arg]
+    if not isinstance(pruner, OfUnits) or not pruner.needs_latency:
+        return pruner
+    return replace(pruner, latency=latency_of(backbone, engine, pruner.timed_on))
 
 
-def latency_of(backbone: str, engine: Engine) -> Latency:
-    """The table of a backbone's shapes on this machine with the current number of threads: stored, or measured now."""
-    return connect().on_main(lambda: _stored_or_measured(backbone, engine))
+def latency_of(backbone: str, engine: Engine, timed_on: TimedOn = "device") -> Latency:
+    """The table of a backbone's shapes on this machine, stored or measured now: on the device of the run, or the CPU.
+
+    On the CPU it is that of the current number of threads.
+    """
+    with use_device("cpu") if timed_on == "cpu" else nullcontext():
+        return connect().on_main(lambda: _stored_or_measured(backbone, engine))
 
 
 def _stored_or_measured(backbone: str, engine: Engine) -> Latency:
     about = {"shapes": _shapes(backbone), "threads": torch.get_num_threads(), "tokens": TOKENS}
     about |= {"cpu": _processor(), "cores": os.cpu_count(), "architecture": platform.machine()}
+    about |= {} if on_cpu() else {"gpu": device_name()}
     key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
     path = engine.store.root / "latency" / f"{key}.json"
     if (found := _read(path, engine)) is not None:
         return found
     with engine.store.lock(f"latency-{key}"):
         if (found := _read(path, engine)) is None:
-            engine.reporter.say(f"measuring the time of heads and neurons of {backbone}, once on this machine")
-            found = _measure_latency(_random_model(backbone))
+            engine.reporter.say(
+                f"measuring the time of heads and neurons of {backbone}, once on this machine ({device_name()})"
+            )
+            found = _measure_latency(_random_model(backbone).to(current_device()))
             write_json(path, {**about, "milliseconds": asdict(found)})
     return found
 

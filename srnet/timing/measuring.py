@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from srnet.core.arrays import finite_logits
+from srnet.core.device import gpu_peak
 from srnet.core.errors import running
 from srnet.core.tables import Shown
 from srnet.models.model import OpenModel
@@ -59,9 +60,12 @@ class Measured(Shown, says="name"):
     parameters: int
     bytes: int
     memory: int | None
-    """Bytes that it adds to a process at the peak, weights and a batch; None where it was not measured."""
+    """Bytes that it adds to a process at the peak, weights and a batch; None where it was not measured. On a GPU: of
+    the GPU's memory."""
     timings: tuple[Timing, ...] = field(default=())
     """Texts that are longer than a model can read have none."""
+    device: str = "cpu"
+    """What it ran on."""
 
     def timing(self, rows: int, length: int) -> Timing | None:
         return next((each for each in self.timings if (each.rows, each.length) == (rows, length)), None)
@@ -99,7 +103,7 @@ def measure_speed(
     on_step("memory")
     memory = [_memory_of(model, pace, threads) if pace.memory else None for model in opened.values()]
     return [
-        Measured(name, model.kind, count, model.bytes, peak, tuple(found))
+        Measured(name, model.kind, count, model.bytes, peak, tuple(found), model.device)
         for (name, model), count, peak, found in zip(opened.items(), parameters, memory, timings, strict=True)
     ]
 
@@ -203,9 +207,10 @@ def _peak(place: str, rows: int, length: int, threads: int) -> int | None:
     before = _reset_peak()
     if before is None:
         return None
-    if (call := _call(place, open_model(place), rows, length)) is not None:
+    model = open_model(place)
+    if (call := _call(place, model, rows, length)) is not None:
         call()
-    return max(_status("VmHWM") - before, 0)
+    return max(_status("VmHWM") - before, 0) if model.device == "cpu" else gpu_peak()
 
 
 def _reset_peak() -> int | None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from srnet.core.device import current_device, free_memory, on_cpu
+from srnet.core.device import current_device, free_memory, on_cpu, take_gpu
 from srnet.core.errors import UserError
 from srnet.core.lazy import dist, nn, no_grad, torch
 from srnet.core.progress import world_size
@@ -233,7 +233,7 @@ def connect() -> Ranks:
     """The ranks of the processes that were launched with this one, joined once; `ALONE` without a launcher."""
     if dist.is_available() and not dist.is_initialized() and _launched():
         if not on_cpu():
-            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            take_gpu(int(os.environ["LOCAL_RANK"]))
         try:
             dist.init_process_group(_backend(), timeout=_TIMEOUT)
         except (ValueError, RuntimeError) as error:  # no MASTER_ADDR, a RANK beyond WORLD_SIZE, no answer

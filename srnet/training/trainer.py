@@ -25,7 +25,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from srnet.core.device import current_device, on_cpu, synchronize
+from srnet.core.device import device_name, on_cpu, synchronize
 from srnet.core.errors import UserError
 from srnet.core.progress import Watch
 from srnet.masks.parametrization import is_score
@@ -328,7 +328,7 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
         self.ranks.wait()  # the folder may be deleted once one rank returns, so all must have read it by then
         # the clocks of the ranks differ, so the main process's values are used
         pace, waited, log = self.ranks.on_main(lambda: (seconds, self.clock.data_percent, self.state.log_history))
-        device, steps = current_device().type, self.state.global_step
+        device, steps = device_name(), self.state.global_step
         return Result(self.best, self.best_step, score, steps, pace, device, waited, log)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpus import Simulated
+from gpus import NAME, Simulated
 from small import read_no_backbone
 
 from srnet.core.files import read_json, write_json
@@ -196,7 +196,8 @@ def test_a_pace_counts_on_its_own_device(store: Store, measured: list[Any], monk
     remember(store, FineTune(RAW, CE(), TEN), 5.0, None)
     assert estimate([OTHER], store, measure=False).seconds is None, "it has no record of where it was measured"
     assert (estimate([OTHER], store).seconds, len(measured)) == (pytest.approx(20.0), 1)
-    remember(store, FineTune(RAW, CE(), replace(TEN, seed=1)), 0.5, "cuda")
+    remember(store, FineTune(RAW, CE(), replace(TEN, seed=1)), 0.5, NAME)
+    remember(store, FineTune(RAW, CE(), replace(TEN, seed=3)), 9.0, "Another GPU")
     remember(store, FineTune(RAW, CE(), replace(TEN, seed=2)), 7.0, "cpu")
     assert estimate([OTHER], store) == Estimate(1, 20, 20 * 0.5, 1)
     monkeypatch.setenv("ACCELERATE_USE_CPU", "1")

@@ -175,8 +175,8 @@ OTHER: dict[str, Any] = {
     "sparsity": 0.6, "granularity": ("neuron",), "init": "soft", "initial_sparsity": 0.2, "ramp": 0.65, "begin": 0.05,
     "scope": "global", "phi": 0.02, "targets": Targets(exclude=("classifier",)), "penalty": 5.0, "temperature": 3.0,
     "threshold": 0.2, "open_at_first": 0.8, "step_sparsity": 0.25, "interval": 0.05, "cut": "kth",
-    "penalty_until": "end", "floor": 0.005, "speedup": 3.0, "latency": Latency(1.0, 0.01, 12.0, 20.0, 30.0),
-    "frozen": "bf16",
+    "penalty_until": "end", "floor": 0.005, "speedup": 3.0, "timed_on": "cpu",
+    "latency": Latency(1.0, 0.01, 12.0, 20.0, 30.0), "frozen": "bf16",
 }  # fmt: skip
 """Another value of a pruner's field, where `another` has no rule for it."""
 TIMED = {"granularity": ("head", "neuron"), "speedup": 2.0, "latency": Latency(1.0, 0.01, 12.0, 20.0, 31.0)}
@@ -193,7 +193,7 @@ def another(field: str, value: Any) -> Any:
 @pytest.mark.parametrize(("name", "field"), [(n, f.name) for n, p in METHODS.items() for f in dataclasses.fields(p)])
 def test_every_pruner_setting_counts(name: str, field: str, raw: Pretrained) -> None:
     pruner = METHODS[name]
-    if field in ("speedup", "latency"):
+    if field in ("speedup", "latency", "timed_on"):
         pruner = replace(pruner, sparsity=type(pruner).sparsity, **TIMED)
     assert Prune(raw, pruner).key != Prune(raw, replace(pruner, **{field: another(field, getattr(pruner, field))})).key
 

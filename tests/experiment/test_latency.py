@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 import torch
 import transformers as hf
+from devices import second_device
+from gpus import NAME, Simulated
 from refusals import refused
 from small_models import VARIANTS, tiny
 
 import srnet
+from srnet.core.files import read_json
 from srnet.core.progress import Reporter
 from srnet.experiment.engine import Engine
 from srnet.experiment.nodes.models import Pretrained
@@ -29,7 +32,7 @@ from srnet.recipes.files import load_recipe
 from srnet.recipes.recipe import with_latencies
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.timing import latency, measuring
-from srnet.timing.latency import _measure_latency, latency_of
+from srnet.timing.latency import _measure_latency, latency_of, with_latency
 
 TABLE = Latency(head=1.0, neuron=0.05, attention=5.0, feed_forward=4.0, rest=2.0)
 
@@ -85,6 +88,37 @@ def test_a_model_on_a_gpu_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None
     _measure_latency(hf.AutoModel.from_config(tiny("bert").config).to("meta"))
     assert set(places) == {torch.device("meta")}
     assert len(places) == 2 * len(hosted) > 2, "of every copy"
+
+
+def test_the_table_of_each_device(
+    engine: Engine, tiny_backbone: str, measured: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU of another name has a table of its own; on the CPU nothing is part of the key that was not before."""
+    moved: list[Any] = []
+    monkeypatch.setattr(torch.nn.Module, "to", lambda model, device: moved.append(device) or model)
+    on_cpu = latency_of(tiny_backbone, engine)
+    assert "gpu" not in read_json(table_file(engine))
+    Simulated(monkeypatch, 1)
+    on_gpu = latency_of(tiny_backbone, engine)
+    assert latency_of(tiny_backbone, engine, "cpu") == on_cpu, "for a model that is used on the CPU"
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Another GPU")
+    other = latency_of(tiny_backbone, engine)
+    assert len({on_cpu, on_gpu, other}) == len(measured) == 3
+    assert moved == [torch.device("cpu"), torch.device("cuda"), torch.device("cuda")]
+    assert with_latency(OneShot(granularity=("head",), speedup=2.0), tiny_backbone, engine).latency == other
+    on_its_cpu = OneShot(granularity=("head",), speedup=2.0, timed_on="cpu")
+    assert with_latency(on_its_cpu, tiny_backbone, engine).latency == on_cpu
+    assert [read_json(path).get("gpu") for path in (engine.store.root / "latency").glob("*.json")].count(NAME) == 1
+
+
+def test_a_table_is_measured_on_another_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies with fewer units are made there, and share its tensors; nothing is mixed with the CPU."""
+    monkeypatch.setattr(measuring, "interleaved", stubbed([10.0] + 99 * [6.0]))
+    monkeypatch.setattr(latency, "torch", torch)
+    monkeypatch.setattr(torch, "inference_mode", torch.no_grad)  # which the device cannot do
+    with second_device() as device:
+        found = _measure_latency(hf.AutoModel.from_config(tiny("bert").config).eval().to(device))
+    assert (found.attention, found.feed_forward, found.rest) == (2.0, 2.0, 2.0)
 
 
 def stubbed(milliseconds: Sequence[float]) -> Callable[..., list[np.ndarray]]:

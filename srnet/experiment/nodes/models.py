@@ -25,6 +25,7 @@ from srnet.models.backbones import (
 from srnet.models.checkpoints import LONGEST_READ
 from srnet.models.exported import encodes_as_is
 from srnet.models.heads import Head
+from srnet.tasks.outline import Outline
 from srnet.training.settings import Precision
 
 TRAIN = "train"
@@ -97,6 +98,8 @@ class Pretrained(ModelNode):
     formula = "pt"
 
     def content(self) -> dict[str, str]:
+        if isinstance(self.task, Outline):  # a plan without data, and perhaps without the backbone
+            return {"outline": self.task.name}
         known = {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
         own = self.own_classifier  # no part of the backbone's hash, so that one with another head is the same backbone
         return {**known, "classifier_sha256": own.sha256} if own.kept else known
@@ -104,6 +107,8 @@ class Pretrained(ModelNode):
     @property
     def own_classifier(self) -> OwnClassifier:
         """The classifier of the checkpoint, if its labels are those of the task."""
+        if isinstance(self.task, Outline):
+            return OwnClassifier("the checkpoint was not read")
         if self.fresh:
             return OwnClassifier("the model must not know the task")
         return _own_classifier_of(self.backbone, load_task(self.task).labels, self.head)

@@ -61,7 +61,7 @@ class Onnx(Format):
     name = "onnx"
     kind = "onnx"
     int8: bool = False
-    """Quantise the matrices to 8 bits (dynamic quantisation), and say what that changes."""
+    """Quantise the matrices to 8 bits (dynamic quantisation, for CPUs), and say what that changes."""
 
     def check(self, granularity: Granularity) -> None:
         require_onnx()
