@@ -21,6 +21,9 @@ DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
 AS_IS = "encodes_as_is"
 """An attribute of tokenizers: whether texts are encoded as plain transformers does, with nothing added to pairs."""
 
+FILLS_MASKS = "fills_masks"
+"""An attribute of tokenizers: whether their language model predicts masked tokens, not the next ones."""
+
 LONGEST_NAME = 100
 """In bytes: file systems allow 255, and endings and temporary names are added."""
 _FORBIDDEN = re.compile(r"""[/\\:*?"<>|]|[^ -~\w]|^[ .-]|[ .]$""")

@@ -16,7 +16,7 @@ from srnet.config.fields import DESCRIBED, default_of
 from srnet.core.files import read_json
 from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.evidence import Evidence
-from srnet.evaluation.metrics import measure
+from srnet.evaluation.metrics import baseline
 from srnet.evaluation.significance import spread
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import every_node, load_task
@@ -119,7 +119,7 @@ def _scored(
 ) -> Scored:
     task, data = evidence.task, evidence.task.splits[split]
     gain = evidence.difference(ours, full, split) if full else None
-    constant = 100.0 * measure(task.metric, task.answer_kind.constant(data.labels), data.labels)
+    constant = baseline(task.answer_kind, task.metric, data.labels)
     # rounded as in the tables of scores
     return Scored(split, data.kind, spread(evidence.scores(ours, split)), gain, round(constant, 4))
 

@@ -16,7 +16,7 @@ from srnet.core.files import read_json, spreadsheet_cell
 from srnet.core.tables import Shown
 from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.evidence import Evidence, M
-from srnet.evaluation.metrics import measure
+from srnet.evaluation.metrics import reported
 from srnet.evaluation.significance import Interval, Term, contrast, holm
 from srnet.evaluation.verdict import ALPHA, Verdict
 from srnet.experiment.estimate import training_steps
@@ -64,7 +64,7 @@ class Results(Shown, says="sentence"):
         self.bias_models = {name: evidence.bias_scores(node) for name, node in evidence.bias_models.items()}
         """Scores of the shortcut alone, by bias model of the recipe and by split."""
         self.theory = planted_theory(evidence) or {
-            name: {s: 100.0 * measure(task.metric, each, task.splits[s].labels) for s, each in answers.items()}
+            name: {s: reported(task.metric, each, task.splits[s].labels) for s, each in answers.items()}
             for name, answers in task.ideal.items()
         }
         """Scores of ideal classifiers on the same examples, by name and by split."""

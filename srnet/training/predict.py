@@ -27,9 +27,10 @@ def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE, name: str = M
     model.eval()
     pieces: list[tuple[np.ndarray, np.ndarray]] = []
     with parametrize.cached():
-        for rows in token_batches(data.lengths, EVAL_TOKENS)[ranks.rank :: ranks.world]:
-            inputs = {k: v.to(device) for k, v in data.collate(rows).items() if k not in {"labels", "bias", "teacher"}}
-            pieces.append(data.place(rows, model(**inputs).logits.float().cpu().numpy()))
+        for rows in token_batches(data.lengths, EVAL_TOKENS // data.token_cost)[ranks.rank :: ranks.world]:
+            batch = data.collate(rows)
+            inputs = {k: v.to(device) for k, v in batch.items() if k not in {"labels", "bias", "teacher"}}
+            pieces.append(data.place(rows, data.digest(model(**inputs).logits, batch["labels"]).cpu().numpy()))
     model.train(was_training)
     return in_order(ranks.gather(pieces), name)
 

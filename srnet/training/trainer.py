@@ -78,6 +78,8 @@ class Run:
     """Further data that are scored at every evaluation, for curves: logged, and never used for selection."""
     needs: tuple[str, ...] = ()
     """The fields of a batch that only the loss reads, besides labels."""
+    teacher: nn.Module | None = None
+    """A model whose logits on every batch the loss reads as `teacher`."""
     loss_state: StatefulLoss | None = None
     """The state of the loss, prepared before the run and kept in checkpoints."""
     select_after: float = 0.0
@@ -152,10 +154,17 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
         # Before the forward pass, so that it comes last in the backward pass: its gradients, as large as all scores,
         # are then added to existing ones instead of taking memory of their own beside the masked weights.
         penalty = self.pruning.penalty()
+        if self.run.teacher is not None:
+            needs["teacher"] = self._taught(self.run.teacher, self.run.train.taught(inputs, needs))
         outputs = model(**inputs)
         logits = self.run.train.hide_padding(outputs.logits.float(), inputs["attention_mask"])
         loss = self.run.loss(logits, labels, **needs) + penalty
         return (loss, outputs) if return_outputs else loss
+
+    @torch.no_grad()
+    def _taught(self, teacher: nn.Module, inputs: dict[str, Any]) -> torch.Tensor:
+        logits: torch.Tensor = teacher.to(self.args.device)(**inputs).logits
+        return logits.float()
 
     def create_optimizer(self, model: Any = None) -> Any:
         """The optimiser of transformers, with a separate learning rate for scores if one is set."""

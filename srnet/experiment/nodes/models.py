@@ -26,8 +26,8 @@ from srnet.models.checkpoints import LONGEST_READ
 from srnet.models.exported import encodes_as_is
 from srnet.models.heads import Head
 
-TRAIN = "train"
-"""The name of every task's training data."""
+TRAIN, DEV = "train", "dev"
+"""The names of every task's training data, and of the data that choose checkpoints."""
 _own_classifier_of = lru_cache(maxsize=32)(find_own_classifier)  # it loads the checkpoint
 
 
@@ -92,13 +92,15 @@ class Pretrained(ModelNode):
 
     def content(self) -> dict[str, str]:
         known = {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
+        if self.head.language:
+            return known
         own = self.own_classifier  # no part of the backbone's hash, so that one with another head is the same backbone
         return {**known, "classifier_sha256": own.sha256} if own.kept else known
 
     @property
     def own_classifier(self) -> OwnClassifier:
         """The classifier of the checkpoint, if its labels are those of the task."""
-        if self.fresh:
+        if self.fresh and not self.head.language:
             return OwnClassifier("the model must not know the task")
         return _own_classifier_of(self.backbone, load_task(self.task).labels, self.head)
 
@@ -112,14 +114,22 @@ class Pretrained(ModelNode):
 
     @property
     def head(self) -> Head:
-        return Head(self.words, per_token=answer_of_spec(self.task).per_token)
+        answer = answer_of_spec(self.task)
+        return Head(self.words, per_token=answer.per_token, language=answer.language)
 
     @property
     def head_text(self) -> str:
         """Which head the model has, and why."""
+        if self.head.language:
+            return "the checkpoint's language model"
         if self.words:
             return f"the checkpoint's language model, with the label words {', '.join(self.words)}"
         return str(self.own_classifier)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is a full model without any fine-tuning."""
+        return self.head.language
 
     @property
     def weak_backbone(self) -> str | None:
@@ -150,6 +160,7 @@ class FineTuned(Pretrained):
     length: MaxLength | None = field(default=None, metadata=BY_CONTENT)
     """Tokens after which texts are cut. None: as many as it reads, and at most 8,192."""
     fine_tuned = True
+    is_full = True
     formula = "ft"
     weak_backbone = None
 
@@ -296,5 +307,5 @@ class Evaluate(Node):
 
 
 def answers_of(model: ModelNode) -> Evaluate:
-    """A model's answers on the training data."""
-    return Evaluate(model, (TRAIN,))
+    """A model's answers on the training data, or of a language model, which teaches from memory, on dev."""
+    return Evaluate(model, (DEV if answer_of_spec(model.task_spec).language else TRAIN,))
