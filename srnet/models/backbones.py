@@ -98,6 +98,7 @@ def _read_language_model(name: str) -> tuple[Any, frozenset[str]]:
         raise _no_head(name, f"the checkpoint has no '{min(missing, default='output layer')}'")
     if not fills_masks(config):
         _check_causal(name, model)
+    model.models_language = True
     return model, missing
 
 

@@ -72,7 +72,7 @@ class PairsTask(OfFiles):
     """Column of the other sentence."""
     unrelated: str = "unrelated"
     """Column of a sentence without meaning; files need not have it."""
-    type: str = "bias_type|type"
+    bias_type: str = "bias_type|type"
     """Column of the type of bias; files need not have it. Each type has its own score."""
     target: str = "target|stereo_antistereo|direction"
     """Column of the target, the second level of sub-cases; files need not have it."""
@@ -178,11 +178,11 @@ class PairsTask(OfFiles):
                 return f"no column {names}; {columns_here(row)}"
             if not cell.strip():
                 return f"an empty sentence under '{alternatives(column)[0]}'"
-        columns = (self.stereotype, self.anti_stereotype, self.unrelated, self.type, self.target)
-        stereotype, opposite, unrelated, type, target = ((cell_of(row, each) or "").strip() for each in columns)
+        columns = (self.stereotype, self.anti_stereotype, self.unrelated, self.bias_type, self.target)
+        stereotype, opposite, unrelated, bias_type, target = ((cell_of(row, each) or "").strip() for each in columns)
         if stereotype == opposite:
             return f"the two sentences are equal: '{shortened(stereotype, 80)}'"
-        return _Pair(stereotype, opposite, unrelated, LEVELS.join(filter(None, (type, target))))
+        return _Pair(stereotype, opposite, unrelated, LEVELS.join(filter(None, (bias_type, target))))
 
 
 @dataclass(frozen=True)
