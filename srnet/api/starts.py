@@ -65,7 +65,9 @@ class Start:
         words = load_task(task).label_words if self.words == TASK_WORDS else self.words
         if self.words and not words:
             raise UserError(f"task '{task.name}' names no label words", "give them: --label-words Yes,No")
-        return Pretrained(self.backbone, task, self._settings.get("seed", 0), words)
+        own: str = getattr(task, "own_backbone", EMBEDDED)  # the vocabulary of a toy grammar is no other's
+        backbone = own if self.backbone == EMBEDDED else self.backbone
+        return Pretrained(backbone, task, self._settings.get("seed", 0), words)
 
     def _fine_tuned(self) -> FineTuned:
         assert self.task is not None

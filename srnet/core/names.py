@@ -15,6 +15,9 @@ EMBEDDED = "srnet-tiny"
 EMBEDDED_OTHER = "srnet-small"
 """The other one, with one layer more: to check whether a finding depends on the backbone."""
 
+EMBEDDED_DECODER = "srnet-decoder"
+"""The language model that ships with the package, of a toy grammar with a planted stereotype."""
+
 DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
 """Set to 1 to allow downloads from the hub."""
 

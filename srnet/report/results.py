@@ -58,7 +58,7 @@ class Results(Shown, says="sentence"):
         self.group_rows, self.left_out = group_rows(evidence), left_out(evidence, task.scored)
         """Worst-group and pair accuracy by split and line, and a sentence on groups that are too small."""
         measured = evidence.report(self.summaries[0].models[0])["splits"]
-        majority = {split: measured[split]["majority"][task.metric] for split in task.scored}
+        majority = {split: measured[split]["majority"].get(task.metric, 0.0) for split in task.scored}
         self.constant = {"majority class" if task.answer_kind.has_classes else "constant answer": majority}
         """Scores of the constant answer by its name and by split."""
         self.bias_models = {name: evidence.bias_scores(node) for name, node in evidence.bias_models.items()}
