@@ -104,6 +104,7 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "answer": NAME, "metric": NAME, "bad_rows": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6, NAN),
     },
     "PairFile": {"scoring": NAME},
+    "GrammarTask": {"name": NAME, "train_size": SIZE, "dev_size": SIZE, "neutral_size": SIZE},
     "PairsTask": {
         "answer": NAME, "metric": NAME, "bad_rows": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6, NAN),
         "neutral_share": (0.0, 0.6, NAN), "scoring": NAME,

@@ -229,6 +229,18 @@ def test_balance_needs_pairs_and_text(
         srnet.prune(classes, MaskTraining(0.5), "balance", backbone=tiny_backbone, teacher=teacher, **how)
 
 
+def test_what_is_for_classifiers_alone(llama: str, stories: TaskSpec, engine: Engine) -> None:
+    with refused("stories", "label words"):
+        Pretrained(llama, stories, words=("a", "b"))
+    with refused("stories", f"--backbone {llama}"):
+        srnet.prune(llama, Wanda(0.5), task=stories, engine=engine)
+    with refused("token"):
+        srnet.evaluate(
+            srnet.prune(stories, OneShot(0.5), backbone=llama, engine=engine).folder,
+            task=srnet.SyntheticTask("inference", train_size=20, dev_size=20, ood_size=20),
+        )
+
+
 def test_a_bias_model_needs_classes(llama: str, stories: TaskSpec, engine: Engine) -> None:
     with refused("bias model", "classes", "stories"):
         srnet.prune(stories, MaskTraining(0.5), "poe", backbone=llama, training=SHORT, engine=engine)

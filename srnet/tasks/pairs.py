@@ -94,6 +94,7 @@ class PairsTask(OfFiles):
     bad_rows: BadRows = "refuse"
     """`skip` leaves out rows that cannot be read, and counts them."""
     answer: Literal["pairs"] = "pairs"
+    """pairs: what makes a description one of pairs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

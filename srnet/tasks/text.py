@@ -55,6 +55,7 @@ class TextTask(OfFiles):
     bad_rows: BadRows = "refuse"
     """`skip` leaves out rows that cannot be read, and counts them."""
     answer: Literal["text"] = "text"
+    """text: what makes a description one of texts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -90,6 +90,11 @@ class Pretrained(ModelNode):
     """Whether the head is randomly initialised also where the checkpoint has a classifier for these labels."""
     formula = "pt"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.words and answer_of_spec(self.task).language:
+            raise UserError(f"task '{self.task.name}' has no labels, so it takes no label words", "leave them out")
+
     def content(self) -> dict[str, str]:
         known = {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
         if self.head.language:
@@ -170,6 +175,9 @@ class FineTuned(Pretrained):
         if isinstance(self.labels_are, Mapping):
             object.__setattr__(self, "labels_are", tuple(self.labels_are.items()))
         super().__post_init__()
+        if answer_of_spec(self.task).language:
+            fix = f"give it as a backbone: --backbone {shlex.quote(self.backbone)}"
+            raise UserError(f"task '{self.task.name}' takes the language model of a checkpoint as it is", fix)
         if self.words or self.fresh:
             raise UserError("a fine-tuned model has its own head", "leave out label words")
         if Path(self.backbone).is_dir():  # what is stored can be read from any folder
