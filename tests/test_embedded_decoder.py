@@ -20,11 +20,12 @@ def test_it_has_learned_the_grammar_and_its_stereotype(engine: Engine) -> None:
     task, text = GrammarTask(dev_size=200), GrammarTask("sentences", dev_size=200)
     theory, labels = task.load().ideal[CE_OPTIMAL], task.load().dev.labels
     found = srnet.evaluate(EMBEDDED_DECODER, task=task, engine=engine).scores
-    for split in ("dev", "targets", "type"):
+    for split in ("dev", "targets"):
         scores = found[split]["metrics"]
-        assert scores["ss"] > 90.0
-        assert scores["lms"] > 99.0
+        assert scores["ss"] > 95.0
         assert scores["gap"] == pytest.approx(reported("gap", theory[split], labels), rel=0.25)
+    assert found["type"]["metrics"]["ss"] > 80.0, "traits are learned later than pronouns"
+    assert all(found[split]["metrics"]["lms"] > 99.0 for split in ("dev", "targets", "type"))
     assert found["neutral"]["metrics"]["nll"] == pytest.approx(reported("nll", theory["neutral"], labels), abs=0.05)
     best = reported("nll", text.load().ideal[CE_OPTIMAL]["dev"], labels)
     assert srnet.evaluate(EMBEDDED_DECODER, task=text, engine=engine).scores["dev"]["metrics"]["nll"] < best + 0.05
