@@ -24,7 +24,7 @@ class Balance(StatefulLoss):
     """Of the pairs; 0 is a control that keeps the language and nothing else."""
     keep: NotNegative = 1.0
     """Of the language."""
-    smooth: Annotated[float, Range(above=0, most=100)] = 0.01
+    smooth: Annotated[float, Range(above=0, most=100)] = 0.001
     """Where the difference is smaller, its gradient vanishes, so that pairs do not pass each other in turn."""
 
     def __call__(self, logits: torch.Tensor, labels: torch.Tensor, **needs: Any) -> torch.Tensor:
