@@ -60,7 +60,7 @@ def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About
     models, groups = list(ours.values()), _full_models(store, stored, model)
     same_seeds = [[group[seed] for seed in ours] for group in groups if ours.keys() <= group.keys()]
     full = max(same_seeds, key=lambda group: evidence.mean(group, evidence.id), default=[])
-    scores = tuple(_scored(evidence, split, models, full) for split in task.scored)
+    scores = tuple(_scored(evidence, split, models, full) for split in task.compared)
     verdict = evidence.verdict(models, full) if full and task.ood else None
     return replace(about, scores=scores, verdict=verdict)
 
