@@ -227,5 +227,5 @@ def test_a_check_counts_them(tmp_path: Path) -> None:
     assert labels["dev"] == {"pairs with unrelated": 6}
     assert labels["neutral"] == {"texts": 5}, "equal texts stay together"
     text = str(write_texts(tmp_path))
-    assert check_data(TextTask(train=text, dev=text)).splits[0].words == (5, 15, 15)
+    assert check_data(TextTask(train=text, dev=text)).splits[0].words == (7, 16, 16)
     assert len(TEXTS) == check_data(TextTask(train=text, dev=text)).splits[0].rows
