@@ -31,7 +31,10 @@ from srnet.tasks.synthetic import SyntheticTask as SyntheticTask
 from srnet.tasks.files import FilesTask as FilesTask
 from srnet.tasks.sources import DataFile as DataFile
 from srnet.tasks.published import published_task as published_task
+from srnet.tasks.pairs import PairFile as PairFile, PairsTask as PairsTask
 from srnet.tasks.squad import SquadTask as SquadTask, squad_task as squad_task
+from srnet.tasks.synthetic.stereotypes import GrammarTask as GrammarTask
+from srnet.tasks.text import TextTask as TextTask
 from srnet.tasks.check import check_data as check_data
 from srnet.tasks.describe import describe_files as describe_files, write_csv as write_csv
 from srnet.tasks.planted import PlantedTask as PlantedTask

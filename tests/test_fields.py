@@ -60,6 +60,7 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
     "PermutedExperts": {"strength": (*POSITIVE, 101.0)},
     "JustTrainTwice": {"upweight": POSITIVE, "early_share": SHARE},
     "GroupDRO": {"eta": POSITIVE},
+    "Balance": {"weight": (-1.0, NAN, INF), "keep": (-1.0, NAN, INF), "smooth": (*POSITIVE, 101.0)},
     "Objective": {"distillation": SHARE, "temperature": (*POSITIVE, 1001.0)},
     "Needs": {"distil": SHARE, "temperature": (*POSITIVE, 1001.0)},
     "BiasSpec": {"examples": COUNT, "learning_rate": RATE},
@@ -102,6 +103,15 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
     },
     "PlantedTask": {"strength": (0.0, 1.0, -0.1, NAN), "cue": NAME},
     "SquadTask": {"answer": NAME, "metric": NAME, "bad_rows": NAME, "rows": ((("train", 0),),)},
+    "TextTask": {
+        "answer": NAME, "metric": NAME, "bad_rows": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6, NAN),
+    },
+    "PairFile": {"scoring": NAME},
+    "GrammarTask": {"name": NAME, "train_size": SIZE, "dev_size": SIZE, "neutral_size": SIZE},
+    "PairsTask": {
+        "answer": NAME, "metric": NAME, "bad_rows": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6, NAN),
+        "neutral_share": (0.0, 0.6, NAN), "scoring": NAME,
+    },
     "DataOptions": {
         "leaks": NAME, "bad_rows": NAME, "decision": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6),
         "plant": (0.0, 1.0),
@@ -119,6 +129,9 @@ NEEDED: dict[str, dict[str, Any]] = {
     "_RecipeFile": {"task": "inference", "lines": ()},
     "FilesTask": {"name": "mine", "labels": ("no", "yes"), "train": "a.csv", "dev": "b.csv"},
     "SquadTask": {"train": "a.json", "dev": "b.json"},
+    "TextTask": {"train": "a.txt"},
+    "PairFile": {"path": "a.csv"},
+    "PairsTask": {"train": "a.csv"},
     "PlantedTask": {"of": SyntheticTask()},
 }
 """Fields without a default."""

@@ -21,7 +21,7 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec, Needs
-from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode, Pretrained, answers_of
+from srnet.experiment.nodes.models import Evaluate, ModelNode, Pretrained, answers_of
 from srnet.experiment.nodes.objectives import Objective, ObjectiveSources, make_objective
 from srnet.experiment.nodes.training import FineTune, Prune
 from srnet.experiment.rebuild import stored_model
@@ -79,17 +79,17 @@ def _objective(text: str, raw: Pretrained, full: TrainingSettings, engine: Engin
     if "temperature" in given and needs.distil is None:
         raise UserError("a temperature without distillation", "give the share of the loss as well: --distil 0.5")
     taught = needs.distil is not None or "teacher" in parse_objective(text)[0].needs
-    if needs.teacher is None and taught and not isinstance(raw, FineTuned):
+    if needs.teacher is None and taught and not raw.is_full:
         what = f"objective '{text}'" if needs.distil is None else "distillation"
         raise UserError(f"{what} needs a teacher", "give the key of a model trained with ce: --teacher")
     if needs.teacher is not None and not taught:
         raise UserError(f"objective '{text}' takes no teacher", "leave out --teacher, or add --distil 0.5")
-    teacher: ModelNode | None = raw if taught else None  # a model that was fine-tuned elsewhere is its own teacher
+    teacher: ModelNode | None = raw if taught else None  # a full model is its own teacher
     if needs.teacher is not None:
         teacher = stored_model(engine.store, needs.teacher)
     sources = ObjectiveSources(
         bias=lambda: needs.bias.node(raw.task, raw.weak_backbone),
-        full=lambda: raw if isinstance(raw, FineTuned) else FineTune(raw, training=full),
+        full=lambda: raw if raw.is_full else FineTune(raw, training=full),
         teacher=teacher,
     )
     # the constructor refuses nodes that the objective does not read

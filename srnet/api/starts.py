@@ -10,7 +10,7 @@ from typing import Any
 from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
 from srnet.experiment.engine import Engine
-from srnet.experiment.nodes.base import TaskSpec, load_task
+from srnet.experiment.nodes.base import TaskSpec, backbone_for, load_task
 from srnet.experiment.nodes.models import FineTuned, ModelNode, Pretrained
 from srnet.experiment.rebuild import stored_model
 from srnet.models.open import is_key
@@ -65,7 +65,7 @@ class Start:
         words = load_task(task).label_words if self.words == TASK_WORDS else self.words
         if self.words and not words:
             raise UserError(f"task '{task.name}' names no label words", "give them: --label-words Yes,No")
-        return Pretrained(self.backbone, task, self._settings.get("seed", 0), words)
+        return Pretrained(backbone_for(task, self.backbone), task, self._settings.get("seed", 0), words)
 
     def _fine_tuned(self) -> FineTuned:
         assert self.task is not None

@@ -18,7 +18,7 @@ from srnet.core.tables import Shown, Table, markdown_text, page_of_tables, plain
 from srnet.evaluation import KEEPS_ID, MIN_SEEDS
 from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.groups import FEWEST
-from srnet.evaluation.metrics import measure, rows_by_case
+from srnet.evaluation.metrics import baseline, reported, rows_by_case
 from srnet.evaluation.significance import Interval, Spread, paired_bootstrap, points, spread
 from srnet.evaluation.verdict import Verdict, judge_together, seeds_in_words, share_text
 from srnet.report.groups import GroupRow, group_table, left_out
@@ -177,7 +177,7 @@ def _parts(evidence: Evidence[Run], sides: _Sides) -> Iterator[_Part]:
                 known = len(rows) >= FEWEST and own != full
                 difference = paired_bootstrap(ours, theirs, gold, metric) if known else None
                 equal = 100.0 * float(np.mean([a == b for a, b in zip(ours, theirs, strict=True)]))
-                score = spread([100.0 * measure(metric, each, gold) for each in ours])
+                score = spread([reported(metric, each, gold) for each in ours])
                 yield _Part(system, split.name, case, len(rows), score, difference, equal)
 
 
@@ -216,8 +216,7 @@ def _doubts(evidence: Evidence[Run], sides: _Sides, verdicts: Mapping[str, Verdi
 def _constant(task: Task) -> dict[str, float]:
     """The score of a constant answer by split, rounded as in the tables of scores."""
     gold = {name: task.splits[name].labels for name in task.scored}
-    answers = {name: task.answer_kind.constant(each) for name, each in gold.items()}
-    return {name: round(100.0 * measure(task.metric, answers[name], each), 4) for name, each in gold.items()}
+    return {name: round(baseline(task.answer_kind, task.metric, each), 4) for name, each in gold.items()}
 
 
 def _write(found: Verdicts, out: Path) -> None:

@@ -202,6 +202,7 @@ def _difference(task: Task, name: str, log_probs: np.ndarray) -> Interval:
     """The interval of the task's metric minus that of the most frequent label."""
     split, kind = task.splits[name], task.answer_kind
     answers, constant = kind.decode(split, log_probs), kind.constant(split.labels)
+    assert constant is not None, "classes have a constant answer"
     terms = [Term(1.0, name, [answers]), Term(-1.0, name, [constant])]
     return contrast(terms, {name: split.labels}, task.metric)
 

@@ -113,16 +113,22 @@ def _id_first(scores: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _scores_table(scores: dict[str, Any]) -> Table:
-    """The metrics that all splits have; below each split what the most frequent class would score, if anything."""
-    every = list(scores.values())
-    metrics = [name for name in every[0]["metrics"] if all(name in each["metrics"] for each in every)]
+    """The metrics that some split has; below each split what the most frequent class would score, if anything."""
+    metrics = list(dict.fromkeys(name for each in scores.values() for name in each["metrics"]))
     rows, majorities = [], []
     for split, each in _id_first(scores):
-        rows.append((split, each["kind"], *(f"{each['metrics'][name]:.1f}" for name in metrics)))
-        if any(each["majority"][name] for name in metrics):
+        rows.append((split, each["kind"], *(_shown(name, each["metrics"]) for name in metrics)))
+        if any(each["majority"].values()):
             majorities.append(len(rows))
-            rows.append(("  majority", "", *(f"{each['majority'][name]:.1f}" for name in metrics)))
+            rows.append(("  majority", "", *(_shown(name, each["majority"]) for name in metrics)))
     return Table(("split", "kind", *metrics), rows, texts=(0, 1), soft=majorities)
+
+
+def _shown(metric: str, values: dict[str, float]) -> str:
+    """Percentages with one decimal, other scores with three."""
+    from srnet.tasks.answers.base import METRICS
+
+    return "" if metric not in values else f"{values[metric]:.{1 if METRICS[metric].scale == 100.0 else 3}f}"
 
 
 def _subcases_table(split: str, groups: dict[str, float]) -> Table:

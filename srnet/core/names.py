@@ -15,11 +15,17 @@ EMBEDDED = "srnet-tiny"
 EMBEDDED_OTHER = "srnet-small"
 """The other one, with one layer more: to check whether a finding depends on the backbone."""
 
+EMBEDDED_DECODER = "srnet-decoder"
+"""The language model that ships with the package, of a toy grammar with a planted stereotype."""
+
 DOWNLOAD_VARIABLE = "SRNET_DOWNLOAD"
 """Set to 1 to allow downloads from the hub."""
 
 AS_IS = "encodes_as_is"
 """An attribute of tokenizers: whether texts are encoded as plain transformers does, with nothing added to pairs."""
+
+FILLS_MASKS = "fills_masks"
+"""An attribute of tokenizers: whether their language model predicts masked tokens, not the next ones."""
 
 LONGEST_NAME = 100
 """In bytes: file systems allow 255, and endings and temporary names are added."""

@@ -22,7 +22,7 @@ from srnet.evaluation.groups import (
     shortcut_groups,
     worst_group,
 )
-from srnet.evaluation.metrics import measure
+from srnet.evaluation.metrics import reported
 from srnet.evaluation.significance import AsymmetricInterval, Interval, Term, contrast
 from srnet.evaluation.verdict import ALPHA, Verdict, judge
 from srnet.tasks.base import Metric, Task
@@ -67,16 +67,13 @@ class Evidence(Generic[M]):
         return self._answers[model.key][split]
 
     def scores(self, models: Sequence[M], split: str, metric: Metric | None = None) -> list[float]:
-        """Scores by seed, in percent; by the task's metric unless another is given."""
-        return [100.0 * share for share in self._shares(models, split, metric)]
+        """Scores by seed, as they are reported; by the task's metric unless another is given."""
+        labels = self.task.splits[split].labels
+        return [reported(metric or self.task.metric, self.answers(model, split), labels) for model in models]
 
     def mean(self, models: Sequence[M], split: str, metric: Metric | None = None) -> float:
-        """The mean of the scores, in percent."""
-        return 100.0 * float(np.mean(self._shares(models, split, metric)))
-
-    def _shares(self, models: Sequence[M], split: str, metric: Metric | None) -> list[float]:
-        labels = self.task.splits[split].labels
-        return [measure(metric or self.task.metric, self.answers(model, split), labels) for model in models]
+        """The mean of the scores."""
+        return float(np.mean(self.scores(models, split, metric)))
 
     def contrast(self, *terms: tuple[float, Sequence[M], str]) -> Interval:
         """The interval of a weighted sum of scores; each term is a weight, models and a split."""

@@ -19,14 +19,30 @@ def measure(metric: Metric, predictions: np.ndarray, labels: np.ndarray) -> floa
     return METRICS[metric].score(predictions, labels)
 
 
+def reported(metric: Metric, predictions: np.ndarray, labels: np.ndarray) -> float:
+    """The metric as it is reported: most in percent."""
+    return METRICS[metric].reported(predictions, labels)
+
+
+def gain(metric: Metric, predictions: np.ndarray, labels: np.ndarray) -> float:
+    """What the selection of checkpoints maximises: the reported metric, or the distance from its ideal, negative."""
+    return METRICS[metric].gain(reported(metric, predictions, labels))
+
+
+def baseline(answer: AnswerKind, metric: Metric, labels: np.ndarray) -> float:
+    """The reported score of a constant answer; 0 for answers without such a baseline."""
+    constant = answer.constant(labels)
+    return 0.0 if constant is None else reported(metric, constant, labels)
+
+
 @dataclass(frozen=True)
 class Scores:
-    """Everything reported about one model on one split, in percent."""
+    """Everything reported about one model on one split, in percent where the metric is a share."""
 
     metrics: dict[str, float]
     """Every metric for this kind of answer."""
     groups: dict[str, float]
-    """Accuracy per sub-case, of classes."""
+    """Accuracy per sub-case, of classes; for other answers the metric that their kind names."""
     recall: dict[str, float]
     """Accuracy per true class."""
     majority: dict[str, float]
@@ -41,18 +57,21 @@ def score(
     label_names: tuple[str, ...],
     answer: AnswerKind = CLASSES,
 ) -> Scores:
-    names, constant = answer.metrics_for(label_names), answer.constant(labels)
+    names = answer.measured(answer.metrics_for(label_names), labels)
     by_group, recall = {}, {}
     if answer.has_classes:
         right = predictions == labels
         by_group = {name: _percent(float(right[rows].mean())) for name, rows in rows_by_case(groups).items()}
         present = [index for index in range(len(label_names)) if (labels == index).any()]
         recall = {label_names[index]: _percent(float(right[labels == index].mean())) for index in present}
+    elif answer.group_metric in names:
+        cases, metric = rows_by_case(groups), METRICS[answer.group_metric]
+        by_group = {name: round(metric.reported(predictions[rows], labels[rows]), 4) for name, rows in cases.items()}
     return Scores(
-        metrics={name: _percent(measure(name, predictions, labels)) for name in names},
+        metrics={name: round(reported(name, predictions, labels), 4) for name in names},
         groups=by_group,
         recall=recall,
-        majority={name: _percent(measure(name, constant, labels)) for name in names},
+        majority={name: round(baseline(answer, name, labels), 4) for name in names},
         examples=len(labels),
     )
 

@@ -191,7 +191,7 @@ def contrast(
         for original, resampled, term in zip(*_scores(here, labels[split], metric, samples, stream), here, strict=True):
             by_seed += term.weight * original
             draws += term.weight * resampled.mean(axis=1)
-    by_seed, draws = 100.0 * by_seed, 100.0 * draws
+    by_seed, draws = METRICS[metric].scale * by_seed, METRICS[metric].scale * draws
     seed_error = float(by_seed.std(ddof=1) / np.sqrt(seeds)) if seeds > 1 else 0.0
     return Interval(float(by_seed.mean()), _exact(seed_error), _exact(float(draws.std(ddof=1))), seeds, level)
 

@@ -22,7 +22,7 @@ from srnet.core.device import current_device
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, remove_leftovers, write_json
 from srnet.core.progress import Watch
-from srnet.evaluation.metrics import measure, score_split
+from srnet.evaluation.metrics import gain, score_split
 from srnet.experiment.identity import describe
 from srnet.experiment.nodes.base import Node, load_task
 from srnet.experiment.nodes.bias import BiasModel, WeakModel
@@ -222,7 +222,7 @@ def _calibration(node: Prune, base: LoadedBackbone) -> list[dict[str, torch.Tens
     data = inputs_for(
         task.answer_kind, task.train.take(np.sort(rows)), base.tokenizer, base.max_length(node.max_length)
     )
-    return [data.collate(batch) for batch in token_batches(data.lengths, EVAL_TOKENS)]
+    return [data.collate(batch) for batch in token_batches(data.lengths, EVAL_TOKENS // data.token_cost)]
 
 
 # --- models that are trained -----------------------------------------------------------------------------------------
@@ -285,9 +285,11 @@ def _training_run(node: Training, method: Method, parent: Subnetwork, context: C
     splits = task.training_data(node.data)
     if isinstance(node, FineTune) and node.part is not None:
         splits = (task.train.take(task.train.shuffled_rows(*node.part)),)
+    teacher = node.objective.teacher if answer.language else None
     extras = {
         need: NEEDS[need].values(node.objective.nodes.get(need), splits, task, context.store)
         for need in node.objective.needs
+        if teacher is None or need != "teacher"
     }
     dev, score = _scored(task.dev if settings.dev_rows is None else task.dev.sample(settings.dev_rows), node, base)
     traced = [split.sample(settings.trace) for split in task.ood.values()] if settings.trace else []
@@ -296,11 +298,14 @@ def _training_run(node: Training, method: Method, parent: Subnetwork, context: C
         model=parent.model(base),
         method=method,
         loss=_with_teacher(node.objective, loss, answer),
-        needs=node.objective.needs,
-        by_rows=node.objective.loss.by_rows,
+        needs=tuple(extras),
+        by_rows=node.objective.loss.by_rows and not answer.language,
+        teacher=None if teacher is None else _teacher(teacher.model, context),
         loss_state=loss if isinstance(loss, StatefulLoss) else None,
         settings=settings,
-        train=inputs_for(answer, joined(splits), base.tokenizer, base.max_length(settings.max_length), extras),
+        train=inputs_for(
+            answer, answer.trained_on(joined(splits)), base.tokenizer, base.max_length(settings.max_length), extras
+        ),
         dev=dev,
         score=score,
         trace={split.name: _scored(split, node, base) for split in traced},
@@ -312,14 +317,21 @@ def _training_run(node: Training, method: Method, parent: Subnetwork, context: C
     )
 
 
+def _teacher(node: ModelNode, context: Context) -> torch.nn.Module:
+    """A language model that answers in memory: its logits of a training set would need gigabytes."""
+    subnetwork = context.subnetwork(node)
+    model: torch.nn.Module = subnetwork.model(_own(_backbone(subnetwork)))
+    return model.requires_grad_(False)
+
+
 def _scored(split: Split, node: Training, base: LoadedBackbone) -> tuple[Encoded, Callable[[np.ndarray], float]]:
-    """The inputs of a split, and the function from logits to the task's metric on it, in percent."""
+    """The inputs of a split, and the function from logits to what is maximised: the task's metric on it, in percent."""
     task = load_task(node.task_spec)
     answer = task.answer_kind
     data = inputs_for(answer, split, base.tokenizer, base.max_length(node.training.max_length))
 
     def judge(logits: np.ndarray) -> float:
-        return 100.0 * measure(task.metric, answer.decode(split, data.outputs(logits)), split.labels)
+        return gain(task.metric, answer.decode(split, data.outputs(logits)), split.labels)
 
     return data, judge
 

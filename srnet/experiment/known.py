@@ -16,7 +16,7 @@ from srnet.config.fields import DESCRIBED, default_of
 from srnet.core.files import read_json
 from srnet.evaluation import KEEPS_ID
 from srnet.evaluation.evidence import Evidence
-from srnet.evaluation.metrics import measure
+from srnet.evaluation.metrics import baseline
 from srnet.evaluation.significance import spread
 from srnet.experiment.identity import describe, is_identifying
 from srnet.experiment.nodes.base import every_node, load_task
@@ -61,7 +61,7 @@ def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About
     models, groups = list(ours.values()), _full_models(store, stored, model)
     same_seeds = [[group[seed] for seed in ours] for group in groups if ours.keys() <= group.keys()]
     full = max(same_seeds, key=lambda group: evidence.mean(group, evidence.id), default=[])
-    scores = tuple(_scored(evidence, split, models, full) for split in task.scored)
+    scores = tuple(_scored(evidence, split, models, full) for split in task.compared)
     verdict = evidence.verdict(models, full) if full and task.ood else None
     return replace(about, scores=scores, verdict=verdict)
 
@@ -123,7 +123,7 @@ def _scored(
 ) -> Scored:
     task, data = evidence.task, evidence.task.splits[split]
     gain = evidence.difference(ours, full, split) if full else None
-    constant = 100.0 * measure(task.metric, task.answer_kind.constant(data.labels), data.labels)
+    constant = baseline(task.answer_kind, task.metric, data.labels)
     # rounded as in the tables of scores
     return Scored(split, data.kind, spread(evidence.scores(ours, split)), gain, round(constant, 4))
 

@@ -54,6 +54,7 @@ class Targets(Described):
 
     Embeddings, biases and norms are never masked, nor is a matrix that a module outside the selection uses as well,
     such as the output layer of a language model that shares it with the embeddings. Naming one in `modules` is refused.
+    In a task for language models the output layer is never masked.
     """
 
     modules: Selector = option(ALL, name="--target-modules")
@@ -65,7 +66,7 @@ class Targets(Described):
         """Module name -> layer, in the model's order."""
         layers = linear_layers(model)
         excluded = self._excluded(model, layers)
-        wanted = {n: m for n, m in layers.items() if _matches(self.modules, n)}
+        wanted = self._without_output_layer(model, {n: m for n, m in layers.items() if _matches(self.modules, n)})
         chosen = {n: m for n, m in wanted.items() if n not in excluded}
         if wanted and not chosen:
             raise UserError(
@@ -78,6 +79,15 @@ class Targets(Described):
         if self.modules == ALL and self.exclude in (OUTSIDE, STACK_ONLY, ()):  # the defaults
             _check_reach(model, found)
         return found
+
+    def _without_output_layer(self, model: nn.Module, wanted: dict[str, nn.Module]) -> dict[str, nn.Module]:
+        """For tasks of language modelling, where the layer is what turns hidden states into tokens."""
+        if not getattr(model, "models_language", False):
+            return wanted
+        output = next((name for name, layer in wanted.items() if _is_output_layer(model, layer)), None)
+        if output is not None and self.modules != ALL:
+            raise UserError(f"{output} is the output layer, which is never masked", "leave it out of target_modules")
+        return {name: layer for name, layer in wanted.items() if name != output}
 
     def _used_here_only(self, model: nn.Module, chosen: dict[str, nn.Module]) -> dict[str, nn.Module]:
         """The layers whose matrices no other module uses: a mask would zero rows of an embedding, for example."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from srnet.core.errors import UserError, shortened
-from srnet.core.lazy import nn, torch, transformers
-from srnet.core.names import AS_IS, are_unnamed, match_names, output_names, renamed
+from srnet.core.lazy import nn, no_grad, torch, transformers
+from srnet.core.names import AS_IS, FILLS_MASKS, are_unnamed, match_names, output_names, renamed
 from srnet.core.sealed import LONGEST_TEXT
 from srnet.masks.mask import hash_tensors
 from srnet.masks.targets import classifier_of, in_base
@@ -25,7 +26,7 @@ from srnet.models.checkpoints import (
     set_padding,
     set_segments,
 )
-from srnet.models.heads import CLASSIFIER, Head, token_ids, use_words
+from srnet.models.heads import CLASSIFIER, Head, fills_masks, language_loader, token_ids, use_words
 
 
 @lru_cache(maxsize=32)
@@ -67,6 +68,50 @@ def _no_language_model(name: str) -> UserError:
     )
 
 
+# --- the language model as it is: a decoder, or one that predicts masked tokens ---
+
+_OTHER_HEAD = re.compile("For(?!CausalLM|MaskedLM|PreTraining)|DoubleHeads")
+"""Names of classes whose head is no language model."""
+
+
+def check_language_model(name: str) -> None:
+    """Refuse a checkpoint that its configuration says has no language model over single texts."""
+    config = read_config(name)
+    if config.is_encoder_decoder:
+        problem = f"backbone '{name}' is an encoder-decoder, which has no probability of a text alone"
+        raise UserError(problem, "give a decoder, such as Llama or GPT-2, or a masked language model, such as BERT")
+    others = [each for each in _classes(config) if _OTHER_HEAD.search(each)]
+    if others:
+        raise _no_head(name, f"it is a {others[0]}")
+
+
+def _no_head(name: str, why: str) -> UserError:
+    return UserError(
+        f"backbone '{name}' has no language-model head: {why}", "give a checkpoint with one, as it was pre-trained"
+    )
+
+
+def _read_language_model(name: str) -> tuple[Any, frozenset[str]]:
+    config = read_config(name)
+    model, missing = read_model(language_loader(config), name)
+    if missing or model.get_output_embeddings() is None:
+        raise _no_head(name, f"the checkpoint has no '{min(missing, default='output layer')}'")
+    if not fills_masks(config):
+        _check_causal(name, model)
+    model.models_language = True
+    return model, missing
+
+
+@no_grad
+def _check_causal(name: str, model: Any) -> None:
+    """Refuse a model that sees the token it predicts, such as XLNet: its likelihoods would mean nothing."""
+    ids = torch.arange(6).reshape(2, 3) % len(model.get_input_embeddings().weight)
+    ids[1, :2] = ids[0, :2]
+    logits = model.eval()(input_ids=ids).logits[:, :2]
+    if not torch.allclose(logits[0], logits[1], rtol=1e-3, atol=1e-3):
+        raise UserError(f"backbone '{name}' sees later tokens, so it is no decoder", "give one such as Llama or GPT-2")
+
+
 # --- a backbone with a head for a task's labels ---
 
 
@@ -105,6 +150,8 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
         )
     if head.words:
         _check_architecture(name)
+    if head.language:
+        check_language_model(name)
     model, fresh = _read(name, labels, seed, head)
     tokenizer = read_tokenizer(name)
     if head.words:
@@ -113,7 +160,7 @@ def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CL
     settings = model.config.to_dict()  # of the checkpoint: before they change below
     with loading(name, "the tokenizer of"):
         vocabulary = tokenizer.get_vocab()
-    fit_tokenizer(model, tokenizer, name, as_is=head.as_is)
+    fit_tokenizer(model, tokenizer, name, as_is=head.as_is, language=head.language)
     identity = _identity(state, settings, vocabulary)
     model.newly_initialised = fresh
     if head.words:
@@ -125,6 +172,8 @@ def _read(name: str, labels: tuple[str, ...], seed: int, head: Head) -> tuple[An
     """The model, and the names of its randomly initialised tensors."""
     with torch.random.fork_rng(devices=[]):  # initialising the head must not change the global random state
         torch.manual_seed(seed)
+        if head.language:
+            return _read_language_model(name)
         model, missing = read_model(
             head.loader(),
             name,
@@ -150,9 +199,12 @@ def _initialise_classifier(model: Any, missing: frozenset[str]) -> frozenset[str
     return frozenset(key for key in model.state_dict() if key.startswith(f"{classifier}."))
 
 
-def fit_tokenizer(model: Any, tokenizer: Any, name: str, *, as_is: bool) -> None:
-    """Make model and tokenizer agree on padding and segments."""
+def fit_tokenizer(model: Any, tokenizer: Any, name: str, *, as_is: bool, language: bool = False) -> None:
+    """Make model and tokenizer agree on padding and segments, and on what a language model predicts."""
     setattr(tokenizer, AS_IS, as_is)
+    setattr(tokenizer, FILLS_MASKS, language and fills_masks(model.config))
+    if getattr(tokenizer, FILLS_MASKS) and tokenizer.mask_token_id is None:
+        raise UserError(f"the tokenizer of '{name}' has no mask token", "give its configuration a mask_token")
     with loading(name, "the tokenizer of"):
         set_padding(model, tokenizer, name)
         set_segments(model, tokenizer)
@@ -239,6 +291,8 @@ def find_own_classifier(
     `labels_are` says what its outputs are called here; `spellings` are other names of the labels. Outputs without names
     fit only with `in_order`: then they are taken in the order of the labels.
     """
+    if head.language:
+        return OwnClassifier("the task is language modelling", order=(0,))
     if head.words:
         return OwnClassifier("label words use the language-model head")
     outputs, why = _outputs_of(name, head)

@@ -13,7 +13,7 @@ from typing import Any
 from srnet.core.errors import UserError, catching_panics, reason
 from srnet.core.files import read_json, require_readable_in
 from srnet.core.lazy import torch, transformers
-from srnet.core.names import AS_IS, DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_OTHER
+from srnet.core.names import AS_IS, DOWNLOAD_VARIABLE, EMBEDDED, EMBEDDED_DECODER, EMBEDDED_OTHER
 from srnet.core.network import guarded_hub, may_download
 
 _SYNTHETIC = Path(__file__).parents[1] / "tasks" / "synthetic"
@@ -26,7 +26,11 @@ LONGEST_READ = 8192
 """Tokens that a model of others reads at most, unless more are requested: as many as any common encoder, and a limit
 for decoders, which name 100,000 and more."""
 _COUNTED = re.compile("layer|group|label")
-SHIPPED = {EMBEDDED: _SYNTHETIC / "backbone", EMBEDDED_OTHER: _SYNTHETIC / "backbone_small"}
+SHIPPED = {
+    EMBEDDED: _SYNTHETIC / "backbone",
+    EMBEDDED_OTHER: _SYNTHETIC / "backbone_small",
+    EMBEDDED_DECODER: _SYNTHETIC / "backbone_decoder",
+}
 
 
 def folder_or_name(name: str) -> str:

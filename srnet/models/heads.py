@@ -17,13 +17,23 @@ class Head:
     `words`: the masked-language-model head that the backbone was pre-trained with, restricted to one word per label.
     Without words the head is a linear layer, the classifier. `per_token`: logits for every token instead of one
     set for the text. `as_is`: the model was fine-tuned elsewhere, so texts are encoded as its own tokenizer does alone.
+    `language`: the checkpoint's own language model, with its complete vocabulary.
     """
 
     words: tuple[str, ...] = ()
     per_token: bool = False
     as_is: bool = False
+    language: bool = False
 
-    def loader(self) -> Any:
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether the checkpoint has the head, so that no part of it is initialised."""
+        return self.language or bool(self.words)
+
+    def loader(self, config: Any = None) -> Any:
+        """The class of transformers that loads a model with this head; `config` decides between language models."""
+        if self.language:
+            return language_loader(config)
         if self.words:
             return transformers.AutoModelForMaskedLM
         if self.per_token:
@@ -32,6 +42,16 @@ class Head:
 
 
 CLASSIFIER = Head()
+LANGUAGE = Head(language=True)
+
+
+def fills_masks(config: Any) -> bool:
+    """Whether the language model of an architecture predicts masked tokens, not the next ones."""
+    return type(config) in transformers.MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False)
+
+
+def language_loader(config: Any) -> Any:
+    return transformers.AutoModelForMaskedLM if fills_masks(config) else transformers.AutoModelForCausalLM
 
 
 # --- the head of a masked language model as a classifier: one word per label (Schick & Schütze; SMP) ---

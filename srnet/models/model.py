@@ -122,6 +122,8 @@ class OpenModel(ABC):
 
         data = inputs_for(task.answer_kind, split, self.tokenizer, self.max_length)
         logits = self.predict(data)
+        if task.answer_kind.language:
+            return data.outputs(logits)
         if logits.shape[1] != len(self.labels):
             raise UserError(
                 f"{self.name} names {len(self.labels)} labels for {logits.shape[1]} outputs", "export the model again"

@@ -14,7 +14,7 @@ from srnet.core.files import read_json_object, require_readable_in
 from srnet.core.lazy import transformers
 from srnet.core.names import DOWNLOAD_VARIABLE, output_names
 from srnet.core.sealed import LONGEST_TEXT
-from srnet.models.backbones import fit_tokenizer, load_fine_tuned, load_language_model
+from srnet.models.backbones import fit_tokenizer, load_backbone, load_fine_tuned, load_language_model
 from srnet.models.checkpoints import (
     LARGEST_COUNT,
     LONGEST_READ,
@@ -29,10 +29,11 @@ from srnet.models.formats.base import FORMATS
 from srnet.models.formats.graphs import GRAPH, SEGMENTS, Graph, GraphModel, check_width, open_graph
 from srnet.models.formats.merged import Merged
 from srnet.models.formats.subnetwork import SubnetworkFolder
-from srnet.models.heads import use_words
+from srnet.models.heads import LANGUAGE, use_words
 from srnet.models.model import Classifier, OpenModel, TorchModel
 from srnet.models.subnetwork import SUBNETWORK
 from srnet.tasks.answers.classes import CLASSES
+from srnet.tasks.answers.text import LanguageAnswer
 from srnet.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -81,22 +82,22 @@ def open_model(
     `task` decides whether texts are read in pairs, unless `pairs` does, and where they are cut if the model does not
     know that. `max_length` cuts them there instead.
     """
-    opened = _open(str(ref), Path(ref), store)
+    opened = _open(str(ref), Path(ref), store, task is not None and task.answer_kind.language)
     default = CLASSES.max_length if task is None else task.answer_kind.max_length
     reads_pairs = pairs if pairs is not None else task is None or task.has_pairs
     length = max_length if max_length is not None else opened.length or default
     return replace(opened, length=length, pairs=reads_pairs)
 
 
-def _open(name: str, folder: Path, store: ModelStore | None) -> OpenModel:
+def _open(name: str, folder: Path, store: ModelStore | None, language: bool) -> OpenModel:
     if not name.strip():
         raise UserError("a model has no name", "give a key, a folder or a hub name")
     if folder.is_dir():
-        return _open_folder(folder)
+        return _open_folder(folder, language)
     if folder.exists() or name.startswith((".", "/", "~")):
         raise UserError(f"{name} is not a folder", "give the folder of a model")
     if store is None or not is_key(name, store):
-        return _open_checkpoint(name)
+        return _open_checkpoint(name, language)
     found = store.find(name)
     label, opened = f"{found.label} ({found.key[:8]})", _open_folder(store.path(found.key))
     return replace(opened, name=label, length=found.max_length, folder=found.own_folder or opened.folder)
@@ -112,7 +113,7 @@ def open_classifier(ref: Reference | Classifier, store: ModelStore | None = None
     return opened.require_labels()
 
 
-def _open_folder(folder: Path) -> OpenModel:
+def _open_folder(folder: Path, language: bool = False) -> OpenModel:
     """The model in a folder of any format."""
     require_readable_in(folder)
     check_no_adapter(folder)
@@ -122,7 +123,7 @@ def _open_folder(folder: Path) -> OpenModel:
             raise EXPORT.unknown(folder)
         return format.read(folder)
     if _has_checkpoint(folder):
-        return _open_checkpoint(str(folder))
+        return _open_checkpoint(str(folder), language)
     if (folder / GRAPH).is_file():
         return _open_foreign_graph(folder)
     files = ", ".join((SUBNETWORK.file, EXPORT.file, *CHECKPOINTS))
@@ -172,8 +173,10 @@ def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrain
 # --- models of others: Hugging Face checkpoints, and folders with an ONNX graph -----------------------------------
 
 
-def _open_checkpoint(name: str) -> TorchModel:
-    """A shipped backbone, a folder or a name on the Hub. It may have a classifier of its own, or label words."""
+def _open_checkpoint(name: str, language: bool) -> TorchModel:
+    """A shipped backbone, a folder or a name on the Hub, with its classifier or label words, or its language model."""
+    if language:
+        return _open_language_model(name)
     config = read_config(name, "model", _FIX)
     labels = output_names(config.num_labels, config.id2label)
     words, problem = getattr(config, "label_words", None), ""
@@ -195,6 +198,19 @@ def _open_checkpoint(name: str) -> TorchModel:
         length=LONGEST_READ,
         not_classifier=problem,
         module=model.eval(),
+    )
+
+
+def _open_language_model(name: str) -> TorchModel:
+    base = load_backbone(name, (), seed=0, head=LANGUAGE)
+    folder = Path(folder_or_name(name))
+    return TorchModel(
+        name=name,
+        kind="checkpoint",
+        labels=LanguageAnswer.outputs,
+        load_tokenizer=lambda: base.tokenizer,
+        folder=folder if folder.is_dir() else None,
+        module=base.model.eval(),
     )
 
 

@@ -35,11 +35,12 @@ SUBNETWORK = Manifest(
         "label_words": are_texts,
         "per_token": bool,
         "as_is": bool,
+        "language": bool,
         "files": dict,
         "max_length": lambda value: value is None or is_length(value),
     },
     formats=tuple(MASKS),
-    defaults={"label_words": [], "per_token": False, "as_is": False, "max_length": None},
+    defaults={"label_words": [], "per_token": False, "as_is": False, "language": False, "max_length": None},
 )
 FILES = (SUBNETWORK.file, *MASKS.values(), WEIGHTS, README)
 """The files that a folder may hold."""
@@ -61,7 +62,9 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def _head_fields(head: Head) -> dict[str, Any]:
     """The fields of a head in the manifest; none for an ordinary classifier, which is the default."""
-    fields = {"label_words": list(head.words), "per_token": head.per_token, "as_is": head.as_is}
+    fields = {
+        "label_words": list(head.words), "per_token": head.per_token, "as_is": head.as_is, "language": head.language,
+    }  # fmt: skip
     return {name: value for name, value in fields.items() if value}
 
 
@@ -348,7 +351,7 @@ class Subnetwork:
             facts["backbone_sha256"],
             tuple(facts["labels"]),
             {},
-            head=Head(tuple(facts["label_words"]), facts["per_token"], facts["as_is"]),
+            head=Head(tuple(facts["label_words"]), facts["per_token"], facts["as_is"], facts["language"]),
             max_length=facts["max_length"],
         )
         base = None if facts["format"] == PLAIN else empty.base(backbone)

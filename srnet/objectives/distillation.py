@@ -25,6 +25,6 @@ def distilled(
 
     def both(logits: torch.Tensor, labels: torch.Tensor, **given: torch.Tensor) -> torch.Tensor:
         own = loss(logits, labels, **{need: given[need] for need in needs})
-        return (1.0 - weight) * own + weight * answer.imitation(logits, given["teacher"], temperature)
+        return (1.0 - weight) * own + weight * answer.imitation(logits, given["teacher"], temperature, labels)
 
     return both

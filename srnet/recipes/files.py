@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from srnet.config.values import Seed, SeedCount, arguments_of, build, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
 from srnet.core.names import EMBEDDED
+from srnet.experiment.nodes.base import backbone_for
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.objectives.base import parse_objective
 from srnet.pruners.base import PRUNERS
@@ -63,6 +64,7 @@ def load_recipe(path: Path | str) -> Recipe:
 
 def _profile(file: _RecipeFile, folder: Path) -> Profile:
     task = read_task(file.task, "task", folder)
+    file = replace(file, backbone=backbone_for(task, file.backbone))
     finetuning = _changed(finetuning_for(file.backbone, task), "finetuning", file.finetuning)
     trained = [name for name, pruner in PRUNERS.items() if pruner.trains]
     defaults = {name: _changed(pruning_for(file.backbone, name, task), "pruning", file.pruning) for name in trained}

@@ -240,7 +240,7 @@ class Profile:
     def full(self, seed: int, objective: str = "ce", backbone: str | None = None) -> ModelNode:
         """The full model. With another objective than CE, the user's own is trained on."""
         raw = self.raw(seed, backbone)
-        return raw if isinstance(raw, FineTuned) and objective == "ce" else self.fine_tuned(raw, objective)
+        return raw if raw.is_full and objective == "ce" else self.fine_tuned(raw, objective)
 
     def fine_tuned(self, model: ModelNode, objective: str, settings: TrainingSettings | None = None) -> FineTune:
         """`model`, fine-tuned with the settings for the objective, or with others."""
@@ -353,7 +353,7 @@ def of_fine_tuned(
 
 def _started(profile: Profile, raw: Pretrained, objective: str, start: Start, starts: tuple[Start, ...]) -> ModelNode:
     """The model that a search starts from. Those in the course of the fine-tuning share one run."""
-    if isinstance(raw, FineTuned):
+    if raw.is_full:
         if start != 1.0:
             raise UserError(f"a search in {raw.backbone} starts from it as it is", "leave out starts")
         return profile.full(raw.seed, objective, raw.backbone)

@@ -43,7 +43,7 @@ class RecipeEvidence(Evidence[ModelNode]):
 
         super().__init__(task, read, alpha, recipe.keeps, self._first_shortcut_right)
         self.recipe, self.store, self.seeds = recipe, store, len(recipe.seeds)
-        self.splits = {name: f"{task.splits[name].kind} {name}" for name in task.scored}
+        self.splits = {name: f"{task.splits[name].kind} {name}" for name in task.compared}
         """The scored splits, each with its kind: ID dev, OOD hans."""
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from srnet.evaluation.metrics import measure
+from srnet.evaluation.metrics import reported
 from srnet.experiment.nodes.models import Evaluate, ModelNode
 from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.store import read_logits
@@ -48,6 +48,6 @@ def _of_one(evidence: RecipeEvidence, model: ModelNode, strength: float) -> dict
         DEBIASED: {name: logits[name].argmax(1) for name in splits},
     }
     return {
-        ideal: {name: 100.0 * measure(task.metric, each, splits[name].labels) for name, each in by_split.items()}
+        ideal: {name: reported(task.metric, each, splits[name].labels) for name, each in by_split.items()}
         for ideal, by_split in answers.items()
     }

@@ -16,7 +16,7 @@ from srnet.core.files import read_json, spreadsheet_cell
 from srnet.core.tables import Shown
 from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.evidence import Evidence, M
-from srnet.evaluation.metrics import measure
+from srnet.evaluation.metrics import reported
 from srnet.evaluation.significance import Interval, Term, contrast, holm
 from srnet.evaluation.verdict import ALPHA, Verdict
 from srnet.experiment.estimate import training_steps
@@ -55,16 +55,20 @@ class Results(Shown, says="sentence"):
         """The scored splits, each with its kind: ID dev, OOD hans."""
         self.rows = [row for point in self.recipe.points for row in _rows(evidence, point)]
         """The rows of results.csv."""
-        self.group_rows, self.left_out = group_rows(evidence), left_out(evidence, task.scored)
+        self.group_rows, self.left_out = group_rows(evidence), left_out(evidence, task.compared)
         """Worst-group and pair accuracy by split and line, and a sentence on groups that are too small."""
         measured = evidence.report(self.summaries[0].models[0])["splits"]
-        majority = {split: measured[split]["majority"][task.metric] for split in task.scored}
+        majority = {split: measured[split]["majority"][task.metric] for split in task.compared}
         self.constant = {"majority class" if task.answer_kind.has_classes else "constant answer": majority}
         """Scores of the constant answer by its name and by split."""
         self.bias_models = {name: evidence.bias_scores(node) for name, node in evidence.bias_models.items()}
         """Scores of the shortcut alone, by bias model of the recipe and by split."""
         self.theory = planted_theory(evidence) or {
-            name: {s: 100.0 * measure(task.metric, each, task.splits[s].labels) for s, each in answers.items()}
+            name: {
+                s: reported(task.metric, each, task.splits[s].labels)
+                for s, each in answers.items()
+                if s in task.compared
+            }
             for name, answers in task.ideal.items()
         }
         """Scores of ideal classifiers on the same examples, by name and by split."""

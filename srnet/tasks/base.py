@@ -135,6 +135,12 @@ class Task(Described):
         """The splits that results are reported on."""
         return (self.dev.name, *self.id_tests, *self.ood)
 
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The scored splits that have the task's metric: pairs have no perplexity, and neutral text no preference."""
+        kind = self.answer_kind
+        return tuple(name for name in self.scored if kind.measured([self.metric], self.splits[name].labels))
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all examples, labels and the metric, without the presumed shortcut and the label words."""

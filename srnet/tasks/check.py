@@ -65,7 +65,8 @@ def check_data(spec: TaskSpec) -> DataCheck:
         return _check_files(spec)
     task = spec.load()
     sources = spec.sources if isinstance(spec, OfFiles) else {}
-    read = [SplitFile(sources.get(name, ""), split) for name, split in task.splits.items()]
+    paths = {name: getattr(source, "path", source) for name, source in sources.items()}
+    read = [SplitFile(paths.get(name, ""), split) for name, split in task.splits.items()]
     return DataCheck(spec.name, _checks(read, task.answer_kind, task.labels), task.fingerprint, None, task.notes)
 
 
@@ -110,7 +111,7 @@ def _check(file: SplitFile, trained: TextKeys, answer: AnswerKind, labels: tuple
         final_sign={
             name: round(100.0 * float(ends[split.labels == index].mean()), 1)
             for index, name in enumerate(counts)
-            if counts[name]
+            if counts[name] and answer.has_classes
         },
         problems=file.bad_rows,
         notes=file.notes,

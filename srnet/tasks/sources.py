@@ -97,8 +97,8 @@ class OfFiles(Described):
             match source:
                 case tuple():
                     return tuple(map(changed, source))
-                case DataFile():
-                    return replace(source, path=changed(source.path))
+                case Described() if hasattr(source, "path"):
+                    return replace(source, path=changed(source.path))  # type: ignore[type-var]
                 case str() if source and not source.startswith(HUB):
                     return change(source)
             return source

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -35,6 +35,8 @@ class Encoded(Dataset[int]):
     pad: dict[str, int]
     extras: dict[str, torch.Tensor]
     """Per-example tensors the objective needs: bias and teacher log-probabilities."""
+    token_cost: ClassVar[int] = 1
+    """What a token counts in an evaluation batch: more where its logits have the size of the vocabulary."""
 
     @cached_property
     def starts(self) -> np.ndarray:
@@ -64,11 +66,19 @@ class Encoded(Dataset[int]):
         batch["labels"] = torch.from_numpy(self.labels[rows])
         return batch | {name: tensor[rows] for name, tensor in self.extras.items()}
 
-    # A model gives one set of logits per row. Data with logits per token override these three.
+    # A model gives one set of logits per row. Data with logits per token override these.
 
     def hide_padding(self, logits: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """The logits of a batch as a loss may read them."""
         return logits
+
+    def taught(self, inputs: dict[str, torch.Tensor], needs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The inputs of a batch that a teacher in memory reads."""
+        return inputs
+
+    def digest(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """What is kept of a model's logits on a batch in evaluation."""
+        return logits.float()
 
     def place(self, rows: np.ndarray, logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The indices of a batch's results in the data, and its logits without padding."""

@@ -16,9 +16,15 @@ Batch = dict[str, torch.Tensor]
 
 
 def split_batch(batch: Mapping[str, torch.Tensor], parts: int) -> list[Batch]:
-    """Parts of as many rows each, as long as the longest row of the batch."""
-    pieces = zip(*(each.chunk(parts) for each in batch.values()), strict=True)
-    return [dict(zip(batch, each, strict=True)) for each in pieces]
+    """Parts of as many rows each, as long as the longest row of the batch.
+
+    Of pairs of sentences a row is a sequence. What does not have one entry a row is about the whole batch.
+    """
+    rows = len(batch["attention_mask"])
+    cut = {name: each.tensor_split(parts) for name, each in batch.items() if len(each) == rows}
+    return [
+        {name: cut[name][number] if name in cut else each for name, each in batch.items()} for number in range(parts)
+    ]
 
 
 def random_masks(model: nn.Module) -> list[nn.Module]:

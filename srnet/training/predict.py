@@ -34,7 +34,7 @@ def predict(model: nn.Module, data: Encoded, ranks: Ranks = ALONE, name: str = M
     model.eval()
     tokens = min(ranks.gather([eval_tokens(model)]))  # the same batches on all ranks
     pieces: list[tuple[np.ndarray, np.ndarray]] = []
-    left = token_batches(data.lengths, tokens)[ranks.rank :: ranks.world][::-1]
+    left = token_batches(data.lengths, tokens // data.token_cost)[ranks.rank :: ranks.world][::-1]
     with parametrize.cached():
         while left:
             rows = left.pop()
@@ -61,12 +61,13 @@ def eval_tokens(model: nn.Module) -> int:
 
 
 def _logits(model: nn.Module, data: Encoded, rows: np.ndarray) -> np.ndarray | None:
-    """The logits of a batch; None if the GPU has no memory for it."""
+    """What is kept of the logits of a batch; None if the GPU has no memory for it."""
     device = next(model.parameters()).device
     try:
-        inputs = {k: v.to(device) for k, v in data.collate(rows).items() if k not in {"labels", "bias", "teacher"}}
-        logits: np.ndarray = model(**inputs).logits.float().cpu().numpy()
-        return logits
+        batch = data.collate(rows)
+        inputs = {k: v.to(device) for k, v in batch.items() if k not in {"labels", "bias", "teacher"}}
+        kept: np.ndarray = data.digest(model(**inputs).logits, batch["labels"]).cpu().numpy()
+        return kept
     except torch.OutOfMemoryError:
         return None
 

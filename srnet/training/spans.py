@@ -23,6 +23,7 @@ from srnet.tasks.answers.base import AnswerKind
 from srnet.tasks.answers.spans import SpanSplit
 from srnet.tasks.splits import Split
 from srnet.training.data import AT_ONCE, Encoded, encode, name_of, padding, separates
+from srnet.training.language import encode_pairs, encode_texts
 
 QUESTION_TOKENS = 64
 """Longer questions are cut, as in the original recipe."""
@@ -129,7 +130,9 @@ def _windows(split: Any, tokenizer: Any, length: int, extras: Extras) -> Encoded
     return replace(windows, token_extras=extras)
 
 
-ENCODINGS: dict[str, Callable[[Any, Any, int, Extras], Encoded]] = {"rows": encode, "windows": _windows}
+ENCODINGS: dict[str, Callable[[Any, Any, int, Extras], Encoded]] = {
+    "rows": encode, "windows": _windows, "text": encode_texts, "pairs": encode_pairs,
+}  # fmt: skip
 """(split, tokenizer, length, extras) -> inputs, by the names that kinds of answers use."""
 
 

@@ -82,6 +82,8 @@ class Run:
     """The fields of a batch that only the loss reads, besides labels."""
     by_rows: bool = False
     """Whether the loss is a mean over rows, as in `RegisteredLoss`. It matters for a batch in parts."""
+    teacher: nn.Module | None = None
+    """A model whose logits on every batch the loss reads as `teacher`."""
     loss_state: StatefulLoss | None = None
     """The state of the loss, prepared before the run and kept in checkpoints."""
     select_after: float = 0.0
@@ -161,12 +163,23 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
 
     def _forward(self, model: nn.Module, batch: Batch) -> tuple[Any, torch.Tensor]:
         """What the model returns, and the logits that the loss reads."""
-        others = ("labels", *self.run.needs)
-        outputs = model(**{name: each for name, each in batch.items() if name not in others})
+        outputs = model(**self._inputs(batch))
         return outputs, self.run.train.hide_padding(outputs.logits.float(), batch["attention_mask"])
 
+    def _inputs(self, batch: Batch) -> Batch:
+        others = ("labels", *self.run.needs)
+        return {name: each for name, each in batch.items() if name not in others}
+
     def _loss(self, logits: torch.Tensor, batch: Batch) -> torch.Tensor:
-        return self.run.loss(logits, batch["labels"], **{need: batch[need] for need in self.run.needs})
+        needs = {need: batch[need] for need in self.run.needs}
+        if self.run.teacher is not None:
+            needs["teacher"] = self._taught(self.run.teacher, self.run.train.taught(self._inputs(batch), needs))
+        return self.run.loss(logits, batch["labels"], **needs)
+
+    @torch.no_grad()
+    def _taught(self, teacher: nn.Module, inputs: Batch) -> torch.Tensor:
+        logits: torch.Tensor = teacher.to(self.args.device)(**inputs).logits
+        return logits.float()
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
         parts = self.run.settings.accumulate
@@ -210,7 +223,7 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
         logits = torch.cat(found).requires_grad_()
         loss = self._loss(logits, batch)
         (gradient,) = torch.autograd.grad(loss, logits)
-        return loss.detach(), gradient.chunk(len(parts))
+        return loss.detach(), gradient.tensor_split(len(parts))
 
     def create_optimizer(self, model: Any = None) -> Any:
         """The optimiser of transformers, with a separate learning rate for scores if one is set."""

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srnet.evaluation.metrics import measure
+from srnet.evaluation.metrics import measure, reported
 from srnet.evaluation.significance import Interval, Term, _resamples, contrast, holm, paired_bootstrap, spread
 from srnet.tasks.answers.base import METRICS
+from srnet.tasks.answers.pairs import PAIRS
 from srnet.tasks.base import Metric
 
 LABELS = np.random.default_rng(7).integers(0, 2, 300)
@@ -201,8 +202,8 @@ Side = Sequence[np.ndarray]
 
 def gains(ours: Side, theirs: Side, labels: np.ndarray, metric: Metric, rows: np.ndarray | slice) -> list[float]:
     """Differences by seed, in points, on these rows."""
-    sides = ([measure(metric, each[rows], labels[rows]) for each in side] for side in (ours, theirs))
-    return [100 * (a - b) for a, b in zip(*sides, strict=True)]
+    sides = ([reported(metric, each[rows], labels[rows]) for each in side] for side in (ours, theirs))
+    return [a - b for a, b in zip(*sides, strict=True)]
 
 
 def sides(labels: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -229,6 +230,14 @@ def of_metric(metric: Metric) -> tuple[list[np.ndarray], list[np.ndarray], np.nd
     if metric in ("exact_match", "span_f1"):
         models = [np.stack([(f1 := rng.random(50)) > 0.6, f1], axis=1) for _ in range(6)]
         return models[:3], models[3:], np.zeros((50, 2), dtype=np.int64)
+    if metric in PAIRS.metrics:  # columns as `PAIRS.decode` gives them
+        models = [
+            np.stack(
+                [-rng.random(50), rng.integers(1, 9, 50), *rng.integers(0, 2, (2, 50)), rng.random(50), np.ones(50)], 1
+            )
+            for _ in range(6)
+        ]
+        return models[:3], models[3:], np.full(50, 3)
     if metric in ("pearson", "spearman"):
         labels = rng.integers(0, 11, 50) / 2
         models = [np.round(labels + noise * rng.normal(size=50), 1) for noise in (1, 2, 3, 4, 5)]

@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from srnet.config.fields import Described
+from srnet.core.names import EMBEDDED
 from srnet.experiment.identity import key_of
 from srnet.tasks.answers.base import AnswerKind, get_answer
 from srnet.tasks.answers.classes import CLASSES
@@ -26,6 +27,11 @@ def load_task(spec: TaskSpec) -> Task:
 def answer_of_spec(spec: TaskSpec) -> AnswerKind:
     """A task's kind of answer, without loading it; classes by default."""
     return get_answer(getattr(spec, "answer", CLASSES.name))
+
+
+def backbone_for(spec: TaskSpec, given: str) -> str:
+    """The backbone that is given, or instead of the default the task's own: no other has its vocabulary."""
+    return str(getattr(spec, "own_backbone", given)) if given == EMBEDDED else given
 
 
 def shortcut_of_spec(spec: TaskSpec) -> Shortcut:

@@ -28,8 +28,8 @@ from srnet.models.heads import Head
 from srnet.tasks.outline import Outline
 from srnet.training.settings import Precision
 
-TRAIN = "train"
-"""The name of every task's training data."""
+TRAIN, DEV = "train", "dev"
+"""The names of every task's training data, and of the data that choose checkpoints."""
 _own_classifier_of = lru_cache(maxsize=32)(find_own_classifier)  # it loads the checkpoint
 
 
@@ -97,10 +97,17 @@ class Pretrained(ModelNode):
     """Whether the head is randomly initialised also where the checkpoint has a classifier for these labels."""
     formula = "pt"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.words and answer_of_spec(self.task).language:
+            raise UserError(f"task '{self.task.name}' has no labels, so it takes no label words", "leave them out")
+
     def content(self) -> dict[str, str]:
         if isinstance(self.task, Outline):  # a plan without data, and perhaps without the backbone
             return {"outline": self.task.name}
         known = {"backbone_sha256": backbone_hash(self.backbone, self.head), "data": load_task(self.task).fingerprint}
+        if self.head.language:
+            return known
         own = self.own_classifier  # no part of the backbone's hash, so that one with another head is the same backbone
         return {**known, "classifier_sha256": own.sha256} if own.kept else known
 
@@ -109,7 +116,7 @@ class Pretrained(ModelNode):
         """The classifier of the checkpoint, if its labels are those of the task."""
         if isinstance(self.task, Outline):
             return OwnClassifier("the checkpoint was not read")
-        if self.fresh:
+        if self.fresh and not self.head.language:
             return OwnClassifier("the model must not know the task")
         return _own_classifier_of(self.backbone, load_task(self.task).labels, self.head)
 
@@ -127,14 +134,22 @@ class Pretrained(ModelNode):
 
     @property
     def head(self) -> Head:
-        return Head(self.words, per_token=answer_of_spec(self.task).per_token)
+        answer = answer_of_spec(self.task)
+        return Head(self.words, per_token=answer.per_token, language=answer.language)
 
     @property
     def head_text(self) -> str:
         """Which head the model has, and why."""
+        if self.head.language:
+            return "the checkpoint's language model"
         if self.words:
             return f"the checkpoint's language model, with the label words {', '.join(self.words)}"
         return str(self.own_classifier)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is a full model without any fine-tuning."""
+        return self.head.language
 
     @property
     def weak_backbone(self) -> str | None:
@@ -165,6 +180,7 @@ class FineTuned(Pretrained):
     length: MaxLength | None = field(default=None, metadata=BY_CONTENT)
     """Tokens after which texts are cut. None: as many as it reads, and at most 8,192."""
     fine_tuned = True
+    is_full = True
     formula = "ft"
     weak_backbone = None
 
@@ -174,6 +190,9 @@ class FineTuned(Pretrained):
         if isinstance(self.labels_are, Mapping):
             object.__setattr__(self, "labels_are", tuple(self.labels_are.items()))
         super().__post_init__()
+        if answer_of_spec(self.task).language:
+            fix = f"give it as a backbone: --backbone {shlex.quote(self.backbone)}"
+            raise UserError(f"task '{self.task.name}' takes the language model of a checkpoint as it is", fix)
         if self.words or self.fresh:
             raise UserError("a fine-tuned model has its own head", "leave out label words")
         if Path(self.backbone).is_dir():  # what is stored can be read from any folder
@@ -323,5 +342,5 @@ class Evaluate(Node):
 
 
 def answers_of(model: ModelNode) -> Evaluate:
-    """A model's answers on the training data."""
-    return Evaluate(model, (TRAIN,))
+    """A model's answers on the training data, or of a language model, which teaches from memory, on dev."""
+    return Evaluate(model, (DEV if answer_of_spec(model.task_spec).language else TRAIN,))

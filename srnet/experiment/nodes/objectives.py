@@ -18,6 +18,7 @@ from srnet.experiment.nodes.models import Evaluate, ModelNode, answers_of
 from srnet.experiment.store import TOKENS, Store, bias_predictions, read_logits
 from srnet.objectives.base import OBJECTIVES, RegisteredLoss, parse_objective
 from srnet.objectives.distillation import Temperature
+from srnet.tasks.answers.pairs import PAIR_ONLY, PAIRS
 from srnet.tasks.base import Task, TrainingData
 from srnet.tasks.splits import Split
 
@@ -122,12 +123,48 @@ class _Group(Need):
         return np.unique(groups, return_inverse=True)[1]
 
 
+class _Pairs(Need):
+    """The row of each pair's second sentence: its own."""
+
+    def check(self, objective: str, task: Task) -> None:
+        if task.answer_kind is not PAIRS or (task.train.labels < PAIR_ONLY).any():
+            raise UserError(f"{objective} needs pairs of sentences, and '{task.name}' has none", "give a task of pairs")
+
+    def values(self, node: None, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        return np.arange(sum(map(len, splits)))
+
+
+class _PermutedPairs(_Pairs):
+    """The row of another pair's second sentence, always the same one."""
+
+    def values(self, node: None, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        order = np.random.default_rng(0).permutation(sum(map(len, splits)))
+        found = np.empty_like(order)
+        found[order] = np.roll(order, 1)  # no row keeps its own
+        return found
+
+
+class _Text(Need):
+    """Neutral text; its number of rows is its own."""
+
+    def check(self, objective: str, task: Task) -> None:
+        if not getattr(task.train, "neutral", ()):
+            problem = f"{objective} needs neutral text, and '{task.name}' names none"
+            raise UserError(problem, "name a file in the task's YAML file: neutral: FILE.txt")
+
+    def values(self, node: None, splits: Sequence[Split], task: Task, store: Store) -> np.ndarray:
+        return np.array([text for split in splits for text in getattr(split, "neutral", ())], dtype=object)
+
+
 NEEDS: dict[str, Need] = {
     "bias": _Bias(),
     "permuted_bias": _PermutedBias(),
     "teacher": _Teacher(),
     "early": _Early(),
     "group": _Group(),
+    "pairs": _Pairs(),
+    "permuted_pairs": _PermutedPairs(),
+    "text": _Text(),
 }
 """By the names that losses declare."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, write_text
 from srnet.core.lazy import nn, torch, transformers
-from srnet.evaluation.metrics import measure
+from srnet.evaluation.metrics import reported
 from srnet.masks.granularity import Granularity
 from srnet.masks.units import FAMILIES
 from srnet.models.backbones import LoadedBackbone
@@ -234,7 +234,5 @@ def _scores(graph: Path, source: Source, base: LoadedBackbone) -> dict[str, floa
         split = task.splits[name]
         data = inputs_for(task.answer_kind, split, base.tokenizer, base.max_length(source.max_length))
         answers = task.answer_kind.decode(split, data.outputs(graph_logits(opened, data)))
-        found[score_name(task.name, name, split.kind, task.metric)] = 100.0 * measure(
-            task.metric, answers, split.labels
-        )
+        found[score_name(task.name, name, split.kind, task.metric)] = reported(task.metric, answers, split.labels)
     return found

@@ -28,6 +28,13 @@ class Measure:
     """(answers of each model, labels) -> a function that scores many resamples at once. None: scored one by one."""
     label_count: int | None = None
     """How many labels a task must have; None: any number."""
+    scale: float = 100.0
+    """What a score is multiplied by in reports: most are percentages."""
+    gain: Callable[[float], float] = lambda score: score
+    """What the selection of checkpoints maximises, from the score that is reported."""
+
+    def reported(self, answers: np.ndarray, labels: np.ndarray) -> float:
+        return self.scale * self.score(answers, labels)
 
     def judge(self, models: Sequence[np.ndarray], labels: np.ndarray) -> Judge:
         if self.fast_judge is not None:
@@ -65,6 +72,10 @@ class AnswerKind(ABC):
     """The names of the model's outputs, where they are fixed; empty where each task names its labels."""
     has_classes = False
     """Whether a label is the index of a class with its own logit, which bias models and debiasing need."""
+    language = False
+    """Whether the model is the checkpoint's own language model, which needs no fine-tuning for the task."""
+    group_metric: str | None = None
+    """The metric of sub-cases, where it is not the accuracy of classes."""
 
     # --- data ------------------------------------------------------------------------------------------------------
 
@@ -106,6 +117,10 @@ class AnswerKind(ABC):
     encoding = "rows"
     """A key of `srnet.training.spans.ENCODINGS`."""
 
+    def trained_on(self, split: Split) -> Split:
+        """The training data as a model reads them."""
+        return split
+
     @abstractmethod
     def losses(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """The loss of each example."""
@@ -114,7 +129,9 @@ class AnswerKind(ABC):
         """A student's target from a teacher's logits."""
         return logits
 
-    def imitation(self, logits: torch.Tensor, teacher: torch.Tensor, temperature: float = 2.0) -> torch.Tensor:
+    def imitation(
+        self, logits: torch.Tensor, teacher: torch.Tensor, temperature: float = 2.0, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
         """The mean loss of a student against the result of `teacher`: the squared difference."""
         return (logits - teacher).square().mean()
 
@@ -124,9 +141,13 @@ class AnswerKind(ABC):
     def decode(self, split: Split, logits: np.ndarray) -> np.ndarray:
         """The model's answers, in the form that the metrics compare with labels."""
 
-    def constant(self, labels: np.ndarray) -> np.ndarray:
-        """The answers of a constant model: the baseline of every metric."""
+    def constant(self, labels: np.ndarray) -> np.ndarray | None:
+        """The answers of a constant model, the baseline of every metric; None if there is no such model."""
         return np.zeros_like(labels)
+
+    def measured(self, names: Sequence[str], labels: np.ndarray) -> list[str]:
+        """Those of the metrics that a split with these labels can have."""
+        return list(names)
 
     def metrics_for(self, labels: Sequence[str]) -> list[str]:
         return [name for name, each in self.metrics.items() if each.label_count in (None, len(labels))]

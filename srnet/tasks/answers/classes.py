@@ -118,7 +118,9 @@ class _Classes(AnswerKind):
 
         return np.asarray(log_softmax(logits, axis=1))
 
-    def imitation(self, logits: torch.Tensor, teacher: torch.Tensor, temperature: float = 2.0) -> torch.Tensor:
+    def imitation(
+        self, logits: torch.Tensor, teacher: torch.Tensor, temperature: float = 2.0, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
         return divergence(logits, teacher, temperature)
 
     def decode(self, split: Split, logits: np.ndarray) -> np.ndarray:

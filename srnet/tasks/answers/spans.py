@@ -112,7 +112,9 @@ class _Spans(AnswerKind):
 
         return F.cross_entropy(logits, labels, reduction="none").mean(dim=1)
 
-    def imitation(self, logits: torch.Tensor, teacher: torch.Tensor, temperature: float = 2.0) -> torch.Tensor:
+    def imitation(
+        self, logits: torch.Tensor, teacher: torch.Tensor, temperature: float = 2.0, labels: torch.Tensor | None = None
+    ) -> torch.Tensor:
         start, end = (divergence(logits[..., n], teacher[..., n], temperature) for n in (0, 1))
         return (start + end) / 2
 

@@ -13,6 +13,7 @@ from srnet.core.errors import UserError
 from srnet.tasks.base import Task, register_task
 from srnet.tasks.shortcut import Shortcut
 from srnet.tasks.splits import Split, SplitKind
+from srnet.tasks.synthetic import stereotypes  # noqa: F401  it registers its tasks
 from srnet.tasks.synthetic.cues import Cues, Draw
 from srnet.tasks.synthetic.families import EMBEDDED_TASKS
 
