@@ -27,6 +27,8 @@ from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 from srnet.pruners.mask_training import MaskTraining
 from srnet.pruners.wanda import Wanda
+from srnet.recipes.paradigms import Profile
+from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import read_task
 from srnet.tasks.base import TaskSpec
 from srnet.training.settings import TrainingSettings
@@ -227,6 +229,32 @@ def test_balance_needs_pairs_and_text(
     teacher = srnet.finetune(classes, backbone=tiny_backbone, **how).key
     with refused("balance", "pairs", "inference"):
         srnet.prune(classes, MaskTraining(0.5), "balance", backbone=tiny_backbone, teacher=teacher, **how)
+
+
+@pytest.mark.parametrize(("kind", "objective"), [("pairs", "balance"), ("pairs", "ce"), ("text", "ce")])
+def test_a_batch_in_parts(
+    kind: str, objective: str, llama: str, stories: TaskSpec, stereotypes: TaskSpec, engine: Engine
+) -> None:
+    task = stories if kind == "text" else stereotypes
+    distil = 0.5 if kind == "text" else None
+    whole, parts, other = (
+        srnet.finetune(
+            task, objective, backbone=llama, training={**SHORT, "steps": steps, "accumulate": count}, distil=distil,
+            engine=engine,
+        )
+        for count, steps in ((1, 6), (4, 6), (1, 4))
+    )  # fmt: skip
+    split, metric = ("dev", "nll") if kind == "text" else ("neutral", "nll")
+    ours, theirs, shorter = (each.scores[split]["metrics"][metric] for each in (parts, whole, other))
+    assert ours == pytest.approx(theirs, abs=2e-4)
+    assert abs(shorter - theirs) > 2e-4, "the training changes the score by more than that"
+
+
+def test_recipes_are_for_classifiers(stories: TaskSpec) -> None:
+    with refused("stories", "srnet evaluate"):
+        Recipe(
+            "r", Profile(stories, "a", (0,), TrainingSettings(), TrainingSettings(), TrainingSettings()), lambda _: []
+        )
 
 
 def test_what_is_for_classifiers_alone(llama: str, stories: TaskSpec, engine: Engine) -> None:

@@ -14,7 +14,7 @@ from srnet.core.tables import Shown
 from srnet.evaluation import KEEPS_ID
 from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import Estimate, estimate, planned_steps
-from srnet.experiment.nodes.base import Node, TaskSpec, every_node
+from srnet.experiment.nodes.base import Node, TaskSpec, answer_of_spec, every_node
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.experiment.nodes.training import FineTune
@@ -68,6 +68,9 @@ class Recipe:
 
     def __post_init__(self) -> None:
         file_name("a recipe", self.name)
+        if answer_of_spec(self.task).language:  # their scores are not better when higher, which verdicts assume
+            problem = f"recipes compare classifiers, and '{self.task.name}' is scored by a language model"
+            raise UserError(problem, "use srnet prune, srnet finetune and srnet evaluate")
 
     @property
     def task(self) -> TaskSpec:

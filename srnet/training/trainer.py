@@ -235,8 +235,8 @@ class _SubnetworkTrainer(Trainer):  # type: ignore[misc]
 
     def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
         """As transformers has it, without biases and norms, and also without scores, which decay would prune."""
-        sizes = {name: each.ndim for name, each in model.named_parameters()}
-        return [name for name in super().get_decay_parameter_names(model) if sizes[name] > 1 and not is_score(name)]
+        matrices = {name for name, each in model.named_parameters() if each.ndim > 1 and not is_score(name)}
+        return [name for name in super().get_decay_parameter_names(model) if name in matrices]  # tied ones once
 
     def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
         # fp16: the norm of a step that was left out is infinite, which is no number in JSON
