@@ -32,12 +32,14 @@ def _just_below(value: torch.Tensor) -> torch.Tensor:
     return torch.nextafter(value, torch.full_like(value, -torch.inf))
 
 
-def _is_unshared(gradient: torch.Tensor) -> bool:
-    """Whether nothing else refers to a gradient, so that it may be changed: that of `weight + update` is also the
-    update's."""
-    base = gradient._base  # it has one reference by its view and one by this name
+def _is_unshared(gradient: Any) -> bool:
+    """Whether nothing else refers to a gradient, so that it may be changed.
+
+    The gradient of `weight + update`, for example, is also that of the update.
+    """
+    base = gradient._base  # its view and this name refer to it
     is_alone = gradient._use_count() == 1 and (base is None or base._use_count() == 2)
-    return is_alone and gradient.is_contiguous()
+    return is_alone and bool(gradient.is_contiguous())
 
 
 class _StraightThrough(torch.autograd.Function):
