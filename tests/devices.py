@@ -180,7 +180,8 @@ def _install(patch: pytest.MonkeyPatch, mode: SecondDevice) -> None:
         "get_device_capability": lambda device=None: (8, 0), "is_bf16_supported": lambda **kwargs: True,
         "mem_get_info": lambda device=None: (2**33, 2**34), "memory_reserved": lambda device=None: 0,
         "memory_allocated": lambda device=None: 0, "empty_cache": lambda: None, "_lazy_init": lambda: None,
-        "manual_seed": _RANDOM.seed, "manual_seed_all": _RANDOM.seed, "get_rng_state": _RANDOM.get, "set_rng_state": _RANDOM.set,
+        "manual_seed": _RANDOM.seed, "manual_seed_all": _RANDOM.seed, "get_rng_state": _RANDOM.get,
+        "set_rng_state": _RANDOM.set,
     }.items():  # fmt: skip
         patch.setattr(torch.cuda, name, value)
         if hasattr(torch.cuda.random, name):
