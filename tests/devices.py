@@ -178,8 +178,10 @@ def _install(patch: pytest.MonkeyPatch, mode: SecondDevice) -> None:
         "is_available": lambda: True, "device_count": lambda: 1, "current_device": lambda: 0, "synchronize": wait,
         "set_device": lambda device: None, "get_device_name": lambda device=None: "a simulated GPU",
         "get_device_capability": lambda device=None: (8, 0), "is_bf16_supported": lambda **kwargs: True,
-        "empty_cache": lambda: None, "_lazy_init": lambda: None, "manual_seed": _RANDOM.seed,
-        "manual_seed_all": _RANDOM.seed, "get_rng_state": _RANDOM.get, "set_rng_state": _RANDOM.set,
+        "mem_get_info": lambda device=None: (2**33, 2**34), "memory_reserved": lambda device=None: 0,
+        "memory_allocated": lambda device=None: 0, "empty_cache": lambda: None, "_lazy_init": lambda: None,
+        "manual_seed": _RANDOM.seed, "manual_seed_all": _RANDOM.seed, "get_rng_state": _RANDOM.get,
+        "set_rng_state": _RANDOM.set,
     }.items():  # fmt: skip
         patch.setattr(torch.cuda, name, value)
         if hasattr(torch.cuda.random, name):

@@ -183,18 +183,22 @@ def prune(
 def _with_remarks(trained: Trained, pruner: Pruner) -> Trained:
     if isinstance(pruner, OfUnits) and pruner.speedup is not None:
         aim = f"the encoder is {speedup_text(pruner.speedup)} by estimate, once its units are removed"
-        return replace(
-            trained, remarks=(f"{aim}: `srnet export {trained.key} --format shrunk --out DIR`, then `srnet speed DIR`",)
+        return _remarked(
+            trained, f"{aim}: `srnet export {trained.key} --format shrunk --out DIR`, then `srnet speed DIR`"
         )
     if abs(trained.sparsity - pruner.sparsity) <= TOLERANCE:
         return trained
     reached = f"{100 * trained.sparsity:.2f} % sparsity"
     if isinstance(pruner, OfUnits) and pruner.needs_units:
-        return replace(trained, remarks=(f"whole units reach {reached}; {pruner.aim} was requested",))
+        return _remarked(trained, f"whole units reach {reached}; {pruner.aim} was requested")
     if not isinstance(pruner, Penalised):
         return trained
     aim = f"{pruner.aim} was requested" if pruner.penalty is None else "with lambda given, none was requested"
-    return replace(trained, remarks=(f"the penalty reached {reached}; {aim}",))
+    return _remarked(trained, f"the penalty reached {reached}; {aim}")
+
+
+def _remarked(trained: Trained, remark: str) -> Trained:
+    return replace(trained, remarks=(*trained.remarks, remark))
 
 
 def latency(backbone: str, engine: Engine | None = None) -> Latency:
@@ -205,7 +209,8 @@ def latency(backbone: str, engine: Engine | None = None) -> Latency:
 def _trained(node: ModelNode, engine: Engine) -> Trained:
     """A model that was computed together with its scores."""
     report = read_json(engine.store.path(Evaluate(node).key) / "scores.json")
-    return Trained(node.key, engine.store.path(node.key), report["sparsity"], report["splits"])
+    remarks = () if node.eval_precision == "float32" else (f"evaluated in {node.eval_precision}",)
+    return Trained(node.key, engine.store.path(node.key), report["sparsity"], report["splits"], remarks)
 
 
 def evaluate(

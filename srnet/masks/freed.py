@@ -47,6 +47,8 @@ def _lowers_peak(layer: Any, args: tuple[Any, ...]) -> bool:
     if not torch.is_grad_enabled() or not parametrize.is_parametrized(layer, "weight") or parametrize._cache_enabled:
         return False
     stack = layer.parametrizations["weight"]
+    if len(stack) > 1:  # another parametrisation, whose result is computed from that of the mask or before it
+        return False
     sources = stack[0].sources()
     if sources is None or not _may_hook():
         return False

@@ -32,6 +32,16 @@ def _just_below(value: torch.Tensor) -> torch.Tensor:
     return torch.nextafter(value, torch.full_like(value, -torch.inf))
 
 
+def _is_unshared(gradient: Any) -> bool:
+    """Whether nothing else refers to a gradient, so that it may be changed.
+
+    The gradient of `weight + update`, for example, is also that of the update.
+    """
+    base = gradient._base  # its view and this name refer to it
+    is_alone = gradient._use_count() == 1 and (base is None or base._use_count() == 2)
+    return is_alone and bool(gradient.is_contiguous())
+
+
 class _StraightThrough(torch.autograd.Function):
     """Forward: W where score > cut, else 0. Backward: d score = W * dL/dW' for every entry, pruned ones included.
 
@@ -55,10 +65,8 @@ class _StraightThrough(torch.autograd.Function):
         (weight, *scores), gradient = ctx.saved_tensors, grads[0]
         of_weight = _kept(gradient, scores[0], ctx.cut) if scores else None
         weight = weight.to(gradient.dtype)  # a product of two types is slow on the CPU
-        if not gradient.is_contiguous():
-            return weight * gradient, of_weight, None, None
-        # in place: a layer's backward pass has just made this gradient, and nothing else refers to it
-        return gradient.mul_(weight), of_weight, None, None
+        scored = gradient.mul_(weight) if _is_unshared(gradient) else weight * gradient
+        return scored, of_weight, None, None
 
 
 class _Scores(nn.Module):

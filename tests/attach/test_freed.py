@@ -15,6 +15,7 @@ from looped import batch, logits, made, train_in_own_loop
 from methods import TRAINING
 from torch import nn
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn.utils import parametrize
 from torch.utils.checkpoint import checkpoint
 
 import srnet
@@ -317,3 +318,23 @@ def test_evaluation_keeps_nothing_and_is_the_same() -> None:
     with_hooks = logits(model, "bert")
     with from_rows(NEVER):
         assert torch.equal(logits(model, "bert"), with_hooks)
+
+
+class Doubled(nn.Module):
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return 2 * weight
+
+
+@pytest.mark.parametrize("comes_first", [True, False])
+def test_another_parametrisation_of_the_weight_counts_in_the_gradient(always: None, comes_first: bool) -> None:
+    linear = nn.Linear(2, 2, bias=False)
+    linear.weight.data.copy_(WEIGHT)
+    if comes_first:
+        parametrize.register_parametrization(linear, "weight", Doubled())
+    attach({"l": linear}, {"l.weight": ScoreMask(SCORES.clone(), 0.01)})
+    if not comes_first:
+        parametrize.register_parametrization(linear, "weight", Doubled())
+    x = input_that_learns()
+    linear(x).sum().backward()  # 2 * (3, -2): column sums of the masked weight, doubled
+    assert x.grad is not None
+    assert x.grad.tolist() == [[6.0, -4.0]]

@@ -159,3 +159,17 @@ def test_a_threshold_that_was_moved_with_its_model_is_read_again() -> None:
     mask.double()
     mask.set_cut(torch.tensor([False, False, True]))
     assert mask(torch.ones(3, dtype=torch.float64)).tolist() == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (4,)])
+def test_the_gradient_of_a_weight_that_is_updated_by_another_stays_that_of_the_other(shape: tuple[int, ...]) -> None:
+    """W' + U has one gradient for both: only the scores' is multiplied by W."""
+    weight, given = torch.tensor([[2.0, 3.0], [4.0, 5.0]]), torch.tensor([[1.0, 10.0], [100.0, 1000.0]])
+    mask, update = ScoreMask(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), 0.5), torch.zeros(2, 2, requires_grad=True)
+    doubled = 2 * update  # before the mask, so that its backward pass comes after that of the mask
+    merged = mask(weight).view(shape) + doubled.view(shape)
+    (merged * given.view(shape)).sum().backward()
+    assert update.grad is not None
+    assert torch.equal(update.grad, 2 * given)
+    assert mask.scores.grad is not None
+    assert torch.equal(mask.scores.grad, weight * given)

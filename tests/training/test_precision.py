@@ -16,6 +16,7 @@ from gpus import Simulated
 from methods import TRAINING
 from refusals import refused
 
+import srnet
 from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about, read_scores
 from srnet.experiment.nodes.bias import BiasModel
@@ -212,6 +213,15 @@ def test_the_card_says_in_what_scores_were_computed(raw: Pretrained, engine: Eng
         cards.append((folder / "README.md").read_text())
     assert "bf16" not in cards[0]
     assert "Computed in bf16." in cards[1]
+
+
+@pytest.mark.parametrize(("precision", "remarks"), [("float32", ()), ("bf16", ("evaluated in bf16",))])
+def test_printed_scores_say_in_what_they_were_computed(
+    raw: Pretrained, engine: Engine, precision: Any, remarks: tuple[str, ...]
+) -> None:
+    node = FineTune(raw, training=replace(SETTINGS, eval_precision=precision))
+    engine.execute([node, Evaluate(node)])
+    assert srnet.evaluate(node.key, engine=engine).remarks == remarks
 
 
 def test_the_report_says_in_what_results_were_computed(raw: Pretrained) -> None:
