@@ -7,7 +7,7 @@ import torch
 
 from srnet.core import device
 
-NAME = "Simulated GPU"
+NAME, MEMORY = "Simulated GPU", 2**34
 
 
 class Simulated:
@@ -21,6 +21,9 @@ class Simulated:
         patch.setattr(torch.cuda, "device_count", lambda: count)
         patch.setattr(torch.cuda, "synchronize", self._wait)
         patch.setattr(torch.cuda, "get_device_name", lambda: NAME)
+        patch.setattr(torch.cuda, "mem_get_info", lambda device=None: (MEMORY, MEMORY))
+        for name in ("memory_reserved", "memory_allocated"):
+            patch.setattr(torch.cuda, name, lambda device=None: 0)
         patch.setattr(device, "_counted_by_cuda", self._counted)
         self._found = count
         self._is_counted = False

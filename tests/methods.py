@@ -1,7 +1,8 @@
-"""Every pruner, in the setting the matrices of tests use: a new one is one more line here."""
+"""Every pruner, in the setting the matrices of tests use: a new one is one more line here. And the objectives."""
 
 from __future__ import annotations
 
+from srnet.objectives.base import OBJECTIVES
 from srnet.pruners.base import Pruner
 from srnet.pruners.imp import IMP, RewoundIMP
 from srnet.pruners.l0 import L0
@@ -33,3 +34,5 @@ STEERED = ("l0", "soft-movement")
 """Those whose sparsity is whatever a penalty makes of it; all others meet theirs to the weight."""
 FROZEN = ("mask", "smp-l", "smp-s")
 """Those that leave every weight of the backbone as it was."""
+OF_CLASSES = [name for name, each in OBJECTIVES.items() if "text" not in each.needs]
+"""Objectives of one row of logits for each example; those of language models read the logits of tokens."""

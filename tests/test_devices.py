@@ -21,7 +21,7 @@ from srnet.pruners.base import Pruner
 from srnet.pruners.imp import IMP
 from srnet.training.method import split_snapshot
 from tests.devices import SecondDevice, counted_device, second_device
-from tests.methods import METHODS, TRAINING
+from tests.methods import METHODS, OF_CLASSES, TRAINING
 from tests.small_models import batch, random_units, tiny, unit_mask
 
 BOTH: Granularity = ("head", "neuron")
@@ -40,7 +40,7 @@ def small() -> Any:
 
 def variants() -> Iterator[Any]:
     """Every method with every granularity that it supports, and with a budget in time; the objectives in turns."""
-    objectives = cycle(OBJECTIVES)
+    objectives = cycle(OF_CLASSES)
     for name, pruner in METHODS.items():
         options: list[dict[str, Any]] = [{}]
         if hasattr(pruner, "granularity"):
@@ -142,7 +142,7 @@ def test_between_refreshes_no_step_waits_for_the_device(name: str, granularity: 
         assert counts.waits.total() == before, "a masked weight"
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", OF_CLASSES)
 def test_every_objective_keeps_its_state_on_the_logits_device(name: str) -> None:
     registered, labels = OBJECTIVES[name], torch.tensor([0, 2, 1, 0])
     probabilities = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)).log_softmax(-1)

@@ -85,7 +85,7 @@ def test_a_dry_run_does_nothing(
     # a seed: the full model and its control, a mask with CE, masks with PoE; their evaluations; raw; one bias model
     models = DemoSettings.seeds * (2 + 1 + len(DemoSettings.sparsities))
     computed = 2 * models + DemoSettings.seeds + 1
-    assert len(planned) - 2 == computed
+    assert len(planned) - 3 == computed
     assert all("  to do   " in line for line in planned[:-2])
     assert planned[-2] == f"demo on inference: {models} models, {models} trainings, {models} to do"
     assert planned[-1].startswith(

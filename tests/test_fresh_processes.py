@@ -37,10 +37,12 @@ forked pretrain --out backbone --mlm-steps 2 --pair-steps 1 --compare-steps 1 --
 """
 MODELS = """
 full=$(forked finetune --task qqp --data qqp --ood paws_qqp=paws.tsv --backbone backbone --objective ce $short --key)
-forked finetune $full --objective poe --strength 0.5 --teacher $full --distil 0.5 --folds 2 $short --json
+forked finetune $full --device cpu --objective poe --strength 0.5 --teacher $full --distil 0.5 --folds 2 $short --json
 sparse=$(forked prune $full --pruner mask --sparsity 0.5 --objective poe --shortcut unknown --weak-examples 10 \
     $short --key)
 small=$(forked prune $full --granularity head,neuron --sparsity 0.5 --teacher $full --distil 0.5 $short --key)
+forked prune $full --pruner mask --sparsity 0.5 --accumulate 2 --checkpointing --precision bf16 --score-rate 1e-3 $short
+forked prune --task stereotypes --pruner mask --sparsity 0.2 --objective balance --keep 2 --weight 0.5 $short
 words=$(forked prune --pruner smp-s --sparsity 0.9 --task fewer.yaml --backbone backbone --label-words task \
     $short --key)
 forked prune --task qqp --data qqp --granularity head,neuron --speedup 1.05 $short
@@ -57,7 +59,7 @@ forked export $sparse --format subnetwork --dtype float16 --out subnetwork --sto
 forked export $words --format smp --out mask.npy
 forked import smp mask.npy --backbone backbone --task fewer.yaml --out imported
 forked evaluate int8 --task qqp --data qqp --store store
-forked speed shrunk int8 --threads 1 --lengths 8 --rounds 2 --no-memory --json --store store
+forked speed shrunk int8 --device cpu --threads 1 --lengths 8 --rounds 2 --no-memory --json --store store
 mkdir -p $HF_HUB_CACHE/models--somebody--merged/{refs,snapshots}
 cp -r merged $HF_HUB_CACHE/models--somebody--merged/snapshots/1
 printf 1 > $HF_HUB_CACHE/models--somebody--merged/refs/main
@@ -89,8 +91,8 @@ forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --scale 0.01 --f
 forked find mine/mine.yaml --backbone backbone --sparsities 0.5 --seeds 1 --scale 0.01 --leaks keep --store store \
     --out found
 forked data plant mine/mine.yaml --strength 0.7 --leaks keep --out planted
-forked find mine/mine.yaml --control --baselines --leaks keep --dry-run
-forked reproduce fig2 --tasks fewer.yaml --backbone backbone --plant 0.7 --baselines --dry-run
+forked find mine/mine.yaml --control --baselines --leaks keep --device cpu --engine pool --workers 2 --dry-run
+forked reproduce fig2 --tasks fewer.yaml --backbone backbone --plant 0.7 --baselines --device cpu --dry-run
 forked find qqp --data qqp --full merged --max-length 32 --sparsities 0.5 --dry-run
 forked run recipe.yaml --dry-run
 forked run recipe.yaml --out report --store store

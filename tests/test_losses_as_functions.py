@@ -257,7 +257,7 @@ def test_group_dro_under_autocast_is_computed_in_full() -> None:
 def test_a_batch_on_a_gpu_is_checked_once_and_never_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(srnet.losses, "_checked_on_gpu", set())
     batch: dict[str, Any] = {"bias": BIAS, "teacher": TEACHER, "early": BIAS, "group": [0, 1]}
-    with counted_device() as (device, waits):
+    with counted_device() as (device, counts):
         logits, labels = torch.tensor(LOGITS).to(device), torch.tensor(LABELS).to(device)
         there = {name: torch.tensor(np.asarray(each)).to(device) for name, each in batch.items()}
         there["bias"] = there["bias"].float()
@@ -266,14 +266,14 @@ def test_a_batch_on_a_gpu_is_checked_once_and_never_waited_for_again(monkeypatch
         for loss in calls(there).values():
             loss(logits, labels)
         expected = {name: loss(torch.tensor(LOGITS), LABELS) for name, loss in calls(batch).items()}
-        waits.clear()
+        counts.waits.clear()
         weights = torch.zeros(3).to(device)
         losses = {name: loss for name, loss in calls(there).items() if name != "group_dro"}
         found = {name: loss(logits, labels) for name, loss in losses.items()}
         found["group_dro"] = group_dro(logits, labels, group=there["group"], log_weights=weights)
-        assert not waits
+        assert not counts.waits
         poe(logits, labels, bias=there["bias"].exp())  # later mistakes are not seen: this is the price
-        assert not waits
+        assert not counts.waits
         for name, value in found.items():
             torch.testing.assert_close(value.cpu(), expected[name])
         with refused("bias", "probabilities"):  # what is on the CPU with its labels is always checked

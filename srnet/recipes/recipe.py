@@ -227,7 +227,14 @@ def plan(recipes: Sequence[Recipe], engine: Engine | None = None, *, measure: bo
     alone = [node for nodes in wanted for node in nodes.values() if node.trains]
     unshared = len(alone), sum(node.planned_steps for node in alone)  # type: ignore[attr-defined]
     steps, is_outline = [(node, key not in todo) for key, node in every.items()], any(map(_is_outline, recipes))
-    return Plan(steps, figures, takes, written=count_written(missing), unshared=unshared, is_outline=is_outline)
+    return Plan(
+        steps,
+        figures,
+        takes,
+        written=count_written(missing) if missing else None,
+        unshared=unshared,
+        is_outline=is_outline,
+    )
 
 
 def _is_outline(recipe: Recipe) -> bool:

@@ -51,11 +51,11 @@ def test_groups_of_the_same_size_are_cross_entropy() -> None:
 
 
 def test_the_weights_are_where_the_logits_are() -> None:
-    with counted_device() as (device, waits):
+    with counted_device() as (device, counts):
         loss, logits = prepared(), torch.zeros(4, 2).to(device)
         value = loss(logits, LABELS.to(device), bias=BIAS.to(device))
         assert value.device == logits.device
-        assert not waits
+        assert not counts.waits
 
 
 # --- the permuted bias model ---------------------------------------------------------------------------------------

