@@ -86,8 +86,9 @@ def test_a_dry_run_does_nothing(
     models = DemoSettings.seeds * (2 + 1 + len(DemoSettings.sparsities))
     computed = 2 * models + DemoSettings.seeds + 1
     assert len(planned) - 3 == computed
-    assert all("  to do   " in line for line in planned[:-2])
-    assert planned[-2] == f"demo on inference: {models} models, {models} trainings, {models} to do"
+    assert all("  to do   " in line for line in planned[:-3])
+    assert planned[-3] == f"demo on inference: {models} models, {models} trainings, {models} to do"
+    assert planned[-2].startswith("written: results ")
     assert planned[-1].startswith(
         f"{models} distinct trainings, 0 of them stored; {computed} results to compute, about "
     )
