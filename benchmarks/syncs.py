@@ -97,7 +97,8 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=LAYERS)
     parser.add_argument("--hidden", type=int, default=HIDDEN)
     given = parser.parse_args()
-    table = Table(title=f"srnet {__version__}, torch {torch.__version__}: a step of {given.layers} layers on a GPU")
+    title = f"srnet {__version__}, torch {torch.__version__}: a step of {given.layers} layers on a simulated GPU"
+    table = Table(title=title)
     for name in ("step", "host syncs", "target", "operations", "target", "met"):
         table.add_column(name, justify="left" if name == "step" else "right")
     found = []
