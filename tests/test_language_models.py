@@ -250,13 +250,6 @@ def test_a_batch_in_parts(
     assert abs(shorter - theirs) > 2e-4, "the training changes the score by more than that"
 
 
-def test_recipes_are_for_classifiers(stories: TaskSpec) -> None:
-    with refused("stories", "srnet evaluate"):
-        Recipe(
-            "r", Profile(stories, "a", (0,), TrainingSettings(), TrainingSettings(), TrainingSettings()), lambda _: []
-        )
-
-
 def test_what_is_for_classifiers_alone(llama: str, stories: TaskSpec, engine: Engine) -> None:
     with refused("stories", "label words"):
         Pretrained(llama, stories, words=("a", "b"))

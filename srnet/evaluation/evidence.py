@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from srnet.evaluation import KEEPS_ID
+from srnet.evaluation import KEEPS_ID, language
 from srnet.evaluation.groups import (
     GroupFigures,
     Groups,
@@ -75,21 +75,41 @@ class Evidence(Generic[M]):
         """The mean of the scores."""
         return float(np.mean(self.scores(models, split, metric)))
 
-    def contrast(self, *terms: tuple[float, Sequence[M], str]) -> Interval:
-        """The interval of a weighted sum of scores; each term is a weight, models and a split."""
-        key = tuple((weight, split, *(model.key for model in models)) for weight, models, split in terms)
+    def contrast(self, *terms: tuple[float, Sequence[M], str], metric: Metric | None = None) -> Interval:
+        """The interval of a weighted sum of scores; each term is a weight, models and a split.
+
+        Scores are by the task's metric unless another is given.
+        """
+        name = metric or self.task.metric
+        key = (name, *((weight, split, *(model.key for model in models)) for weight, models, split in terms))
         if key not in self._contrasts:
             weighted = [Term(w, split, [self.answers(model, split) for model in models]) for w, models, split in terms]
             labels = {split: self.task.splits[split].labels for _, _, split in terms}
-            self._contrasts[key] = contrast(weighted, labels, self.task.metric)
+            self._contrasts[key] = contrast(weighted, labels, name)
         return self._contrasts[key]
 
-    def difference(self, ours: Sequence[M], theirs: Sequence[M], split: str, weight: float = 1.0) -> Interval:
+    def difference(
+        self, ours: Sequence[M], theirs: Sequence[M], split: str, weight: float = 1.0, metric: Metric | None = None
+    ) -> Interval:
         """The interval of our score minus `weight` times theirs."""
-        return self.contrast((1.0, ours, split), (-weight, theirs, split))
+        return self.contrast((1.0, ours, split), (-weight, theirs, split), metric=metric)
+
+    @property
+    def criterion(self) -> type[Verdict]:
+        """What verdicts on this task are about."""
+        return language.criterion(self.task) if self.task.answer_kind.language else Verdict
+
+    @property
+    def can_judge(self) -> bool:
+        """Whether there is data for a verdict: OOD sets, and of a language model what measures the language."""
+        if self.task.answer_kind.language:
+            return language.can_judge(self.task)
+        return bool(self.ood)
 
     def verdict(self, models: Sequence[M], full: Sequence[M]) -> Verdict:
         """The verdict on a subnetwork alone, against full models of the same seeds."""
+        if self.task.answer_kind.language:
+            return language.judge(self, models, full)
         own_id, full_id = (self.mean(side, self.id) for side in (models, full))
         kept = self.difference(models, full, self.id, self.keeps)
         gains = {split: self.difference(models, full, split) for split in self.ood}

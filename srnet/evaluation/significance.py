@@ -31,7 +31,10 @@ class Spread:
     seeds: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f} ± {self.sd:.1f}" if self.seeds > 1 else f"{self.mean:.1f}"
+        return self.text()
+
+    def text(self, digits: int = 1) -> str:
+        return f"{self.mean:.{digits}f} ± {self.sd:.{digits}f}" if self.seeds > 1 else f"{self.mean:.{digits}f}"
 
 
 def spread(values: Sequence[float]) -> Spread:

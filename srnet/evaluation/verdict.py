@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 from srnet.evaluation import KEEPS_ID, MIN_SEEDS
 from srnet.evaluation.significance import LEVEL, Interval, holm
@@ -67,13 +67,25 @@ any_of = partial(_combined, HOLDS, FAILS)
 
 # --- the verdict ---------------------------------------------------------------------------------------------------
 
-_ID = "ID"
-"""The condition on the ID score; the others are named by their OOD splits."""
+VerdictAnswer = Literal["yes", "no", "not certain", "no verdict", "no shortcut"]
 
 
 @dataclass(frozen=True)
 class Verdict:
     """Whether the ID score is kept and every OOD score is above the full CE model's. Both are required."""
+
+    name: ClassVar = "SRNet"
+    a_name: ClassVar = "an SRNet"
+    plural: ClassVar = "SRNets"
+    """What a subnetwork is called for which the answer is yes."""
+    needs: ClassVar = "without an OOD set nothing can be called robust"
+    """Why there is no verdict on a task."""
+    question: ClassVar = "SRNet?"
+    """The column of the answer."""
+    dense: ClassVar = "robust, but dense"
+    """What a full model is called for which the answer is yes."""
+    kept_name: ClassVar = "ID"
+    """The condition on the ID score; the others are named by their OOD splits."""
 
     id_share: float
     """ID score over the full model's ID score."""
@@ -98,7 +110,7 @@ class Verdict:
         return self.id_kept.seeds
 
     @property
-    def answer(self) -> Literal["yes", "no", "not certain", "no verdict", "no shortcut"]:
+    def answer(self) -> VerdictAnswer:
         if not self.has_shortcut:
             return "no shortcut"
         if self.seeds < MIN_SEEDS:
@@ -113,16 +125,26 @@ class Verdict:
         return self.answer == "yes"
 
     @property
+    def rank(self) -> float:
+        """What the best of several subnetworks has most of: the gain where it is smallest."""
+        return min(gain.difference for gain in self.gains.values())
+
+    @staticmethod
+    def p_of(id_share: float, id_kept: Interval, gains: Mapping[str, Interval]) -> float:
+        """The p-value for "every condition holds": the largest of their p-values."""
+        return max(interval.p_above() for interval in (id_kept, *gains.values())) if id_share > 0.0 else 1.0
+
+    @property
     def conditions(self) -> list[Condition]:
         """The distances from the bars, all of which must lie above 0: that of the ID score, then the OOD gains."""
         gains = [Condition(f"OOD {split}", gain) for split, gain in self.gains.items()]
-        return answered([Condition(_ID, self.id_kept), *gains], self.alpha)
+        return answered([Condition(self.kept_name, self.id_kept), *gains], self.alpha)
 
     def with_seeds(self, seeds: int) -> Verdict:
         """The expected verdict on this subnetwork alone, with more seeds."""
         kept = self.id_kept.with_seeds(seeds)
         gains = {split: gain.with_seeds(seeds) for split, gain in self.gains.items()}
-        return replace(self, id_kept=kept, gains=gains, p_value=_p_value(self.id_share, kept, gains))
+        return replace(self, id_kept=kept, gains=gains, p_value=self.p_of(self.id_share, kept, gains))
 
     @property
     def _decisive(self) -> Condition:
@@ -135,6 +157,32 @@ class Verdict:
 
     # --- as text ---
 
+    @classmethod
+    def columns(cls, keeps: float) -> list[str]:
+        """The headers of `cells`."""
+        kept = f"ID minus {share_text(keeps)} of full CE model [95 %]"
+        return ["ID kept", kept, "OOD minus full CE model [95 %]"]
+
+    @staticmethod
+    def refuted(keeps: float) -> str:
+        """What "no" means for every subnetwork of a table."""
+        share = share_text(keeps)
+        below = "falls below it out of distribution"
+        return f"Each certainly keeps less than {share} of the full CE model's ID score or {below}."
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The share of the ID score that is kept, and the differences that decide: for each column its lines."""
+        return [[self.kept_percent], [str(self.id_kept)], self.gain_lines]
+
+    @classmethod
+    def criterion(cls, keeps: float) -> str:
+        """What "yes" means, for the page."""
+        return (
+            f"An SRNet keeps at least {share_text(keeps)} of the full CE model's ID score and beats it on every OOD "
+            "set. A gain at the cost of the ID score does not count."
+        )
+
     @property
     def kept_percent(self) -> str:
         """The share that is kept, rounded down."""
@@ -146,6 +194,11 @@ class Verdict:
         return [f"{split} {gain}" for split, gain in self.gains.items()]
 
     @property
+    def figure_lines(self) -> list[str]:
+        """What is kept and gained, for a picture."""
+        return [f"keeps {self.kept_percent} of ID", f"OOD minus {self.full}: {', '.join(self.gain_lines)}"]
+
+    @property
     def short(self) -> str:
         """The answer for a table, with the condition that decides."""
         if self.answer == "no shortcut":
@@ -155,7 +208,7 @@ class Verdict:
         if self.is_srnet:
             return "yes"
         name = self._decisive.what
-        return f"{self.answer}: {name if name == _ID or len(self.gains) > 1 else 'OOD'}"
+        return f"{self.answer}: {name if name == self.kept_name or len(self.gains) > 1 else 'OOD'}"
 
     @property
     def explained(self) -> str:
@@ -167,7 +220,7 @@ class Verdict:
         return "; ".join([self._reason, *map(self._measured, others)])
 
     def __str__(self) -> str:
-        answers = {"yes": "SRNet", "no": "no SRNet", "not certain": "not certain"}
+        answers = {"yes": self.name, "no": f"no {self.name}", "not certain": "not certain"}
         return f"{answers.get(self.answer, self.short)}: {self.explained}"
 
     @property
@@ -176,7 +229,7 @@ class Verdict:
         if self.full_id <= 0.0:
             return f"the full model's ID score is {self.full_id:.1f}, and no share of that can be kept"
         decisive = self._decisive
-        bar = share_text(self.keeps) if decisive.what == _ID else f"the {self.full}"
+        bar = share_text(self.keeps) if decisive.what == self.kept_name else f"the {self.full}"
         if self.answer == "no":
             return f"{self._measured(decisive)} is below {bar}"
         corrected = ", corrected for the number of tests" if decisive.interval.low > 0.0 else ""
@@ -184,7 +237,7 @@ class Verdict:
 
     def _measured(self, condition: Condition) -> str:
         """A condition with its interval; that of the ID score as a share of the full model's."""
-        if condition.what != _ID:
+        if condition.what != self.kept_name:
             return f"{condition.what} {condition.interval}"
         ends = ", ".join(_percent(self._share(end)) for end in (self.id_kept.low, self.id_kept.high))
         return f"the ID share {self.kept_percent} [{ends}]"
@@ -218,12 +271,7 @@ def judge(
 ) -> Verdict:
     """The verdict on one subnetwork alone. Scores are means over seeds; `id_kept` is the distance from `keeps`."""
     share = subnetwork_id / full_id if full_id > 0.0 else 0.0  # no share of zero or of a negative correlation
-    return Verdict(share, full_id, id_kept, gains, _p_value(share, id_kept, gains), alpha, keeps)
-
-
-def _p_value(id_share: float, id_kept: Interval, gains: Mapping[str, Interval]) -> float:
-    """The p-value for "every condition holds": the largest of their p-values."""
-    return max(interval.p_above() for interval in (id_kept, *gains.values())) if id_share > 0.0 else 1.0
+    return Verdict(share, full_id, id_kept, gains, Verdict.p_of(share, id_kept, gains), alpha, keeps)
 
 
 def judge_together(verdicts: Sequence[Verdict]) -> list[Verdict]:

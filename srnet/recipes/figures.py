@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
+from srnet.experiment.nodes.base import answer_of_spec
 from srnet.recipes.baselines import remarks, with_baselines
 from srnet.recipes.paradigms import Axis, Point, Profile, Search, full, in_isolation, of_fine_tuned, of_raw
-from srnet.recipes.recipe import FULL_CE, Recipe
+from srnet.recipes.recipe import FULL, FULL_CE, Recipe
+from srnet.tasks.answers.pairs import PAIRS
 
 # labels, most of which claims look up
 FULL_POE = "full model (PoE)"
@@ -24,6 +26,9 @@ OOD_A, OOD_B, OOD_C = "fine-tuned subnetwork", "raw subnetwork, then fine-tuned"
 START, AUTO_START = MASK_POE, f"{MASK_POE}, start found by early stopping"
 FIXED, GRADUAL = "fixed", "gradual, from 70 %"
 STATIC = {"smp-l": "SMP-L", "smp-s": "SMP-S"}
+BALANCED, UNPAIRED, PERMUTED = "mask training (balance)", "control: no pairs", "control: permuted pairs"
+FULL_BALANCED, DISTILLED = "full model (balance)", "mask training (distilled)"
+UNTRAINED = {"one-shot": "magnitude", "wanda": "Wanda"}
 _METHODS = STATIC | {"movement": "movement", "soft-movement": "soft movement", "magnitude": "magnitude", "l0": "L0"}
 
 
@@ -38,8 +43,9 @@ class Figure:
     """On which tasks the paper shows it: all three, inference alone, or the two others."""
     same_as: str | None = None
     """The figure that shows the same for the paper's main task."""
-    family: Literal["srnet", "smp"] = "srnet"
-    """Whose figure it is: that of mask training, or of static model pruning, which is trained differently."""
+    family: Literal["srnet", "smp", "language"] = "srnet"
+    """Whose figure it is: that of mask training, of static model pruning, which is trained differently, or ours for
+    language models, which is in neither paper."""
     needs_ood: bool = True
     baselines_of: str | None = None
     """The line whose baselines may be added; None if the figure has none."""
@@ -194,3 +200,16 @@ def _robust_smp(profile: Profile) -> list[Point]:
         searches = _searches(profile, f"{name} ({{}})", pruner, *_OBJECTIVES, kind=f"{pruner} without distillation")
         points += _series(profile, searches, of_raw)
     return points
+
+
+@Figure("generation", "Subnetworks of a language model", family="language", needs_ood=False)
+def _generation(profile: Profile) -> list[Point]:
+    """On pairs of sentences: balanced masks, their controls, and untrained masks. On text: masks for size alone."""
+    mask = partial(profile.search, "mask")
+    untrained = {name: profile.search(each, None) for each, name in UNTRAINED.items()}
+    if answer_of_spec(profile.task) is not PAIRS:
+        distilled = {DISTILLED: mask("ce", distil=True)}
+        return full(profile, FULL) + _series(profile, distilled | untrained, of_raw)
+    controls = {UNPAIRED: mask("balance:weight=0"), PERMUTED: mask("balance-permuted")}
+    dense = [replace(each, is_baseline=True) for each in full(profile, FULL_BALANCED, finetune="balance")]
+    return full(profile, FULL) + _series(profile, {BALANCED: mask("balance")} | controls | untrained, of_raw) + dense

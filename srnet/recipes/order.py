@@ -12,7 +12,7 @@ from srnet.config.fields import FIRST_SEEDS, Described, as_cli_args, first_seeds
 from srnet.config.values import REPEATED, Count, MaxLength, OneOf, Range, Rate
 from srnet.core.errors import UserError, choose
 from srnet.core.lists import with_commas
-from srnet.experiment.nodes.base import TaskSpec, load_task
+from srnet.experiment.nodes.base import TaskSpec, answer_of_spec, load_task
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.masks.budget import Sparsity
 from srnet.recipes.figures import FIGURES, Figure
@@ -67,6 +67,8 @@ class TrainingOptions(Described):
 
 _SMP_TASKS = {"smp": ("mnli", "qqp", "squad"), "robust-smp": ("mnli", "qqp")}
 """Where the authors compare the methods, and where there is an OOD set for it."""
+_LANGUAGE_TASKS = ("stereotypes", "sentences")
+"""The embedded tasks for language models."""
 _ALL = "all"
 
 
@@ -175,6 +177,8 @@ class Order(TrainingOptions):
         """Those that the user names; otherwise those on which the paper shows the figure."""
         paper = tuple(EMBEDDED_TASKS) if self.profile == "toy" else tuple(PUBLISHED)
         shown = {"all": paper, "main": paper[:1], "others": paper[1:]}[figure.tasks]
+        if figure.family == "language" and self.profile == "toy":
+            shown = _LANGUAGE_TASKS
         names = self.tasks or (self.profile == "paper" and _SMP_TASKS.get(figure.name)) or shown
         if outline:
             tasks: list[TaskSpec] = [Outline(choose("task of the paper", name, SIZES)) for name in names]
@@ -182,6 +186,8 @@ class Order(TrainingOptions):
             tasks = [self._own_task]
         else:
             tasks = [self.data.task(name, alone=len(names) == 1) for name in names]
+        for task in tasks:
+            _check_kind(figure, task)
         no_ood = [task.name for task in tasks if figure.needs_ood and not load_task(task).ood]
         if no_ood:
             raise UserError(f"task '{no_ood[0]}' has no OOD set", "give one: --ood NAME=FILE, or ood in its YAML file")
@@ -217,6 +223,17 @@ class Order(TrainingOptions):
         if words and self.profile == "paper" and self.bias.vectors is None and not self.without_vectors:
             fix = "give --vectors FILE, or --without-vectors to measure the shortcut on words alone"
             raise UserError(f"the bias model of {words[0].name} needs word vectors to be the paper's", fix)
+
+
+def _check_kind(figure: Figure, task: TaskSpec) -> None:
+    """Figures of language models have no classifiers, and the others nothing else."""
+    if isinstance(task, Outline) or (figure.family == "language") == answer_of_spec(task).language:
+        return
+    if figure.family == "language":
+        fix = "give stereotypes, sentences, or a YAML file with answer: pairs or answer: text"
+        raise UserError(f"{figure.name} is about language models, and '{task.name}' is a task for classifiers", fix)
+    problem = f"{figure.name} is about classifiers, and '{task.name}' is a task for language models"
+    raise UserError(problem, "srnet reproduce generation is about language models")
 
 
 def as_published(profile: Profile) -> Profile:

@@ -10,7 +10,7 @@ from srnet.config.fields import Described
 from srnet.config.values import Positive, arguments_of
 from srnet.core.errors import UserError
 from srnet.core.names import EMBEDDED
-from srnet.experiment.nodes.base import TaskSpec
+from srnet.experiment.nodes.base import TaskSpec, answer_of_spec
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.experiment.nodes.models import FineTuned, ModelNode, Pretrained, Quantised, Rewind
 from srnet.experiment.nodes.objectives import Distilled, Objective, ObjectiveSources, make_objective
@@ -208,6 +208,11 @@ class Profile:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise UserError("at least one seed is needed, each once", f"not {list(self.seeds)}")
 
+    @property
+    def models_language(self) -> bool:
+        """Whether models are language models, of which the checkpoint is the full model."""
+        return answer_of_spec(self.task).language
+
     def each_training(self, names: tuple[str, ...] = TRAININGS, scale: float = 1.0, **changes: Any) -> Profile:
         """With changes of every training, or of those in some fields; `scale`: longer, with as many evaluations."""
 
@@ -221,7 +226,7 @@ class Profile:
 
         return replace(self, **{name: changed(getattr(self, name)) for name in names})
 
-    def search(self, pruner: str, prune: str, kind: str = "", **changes: Any) -> Search:
+    def search(self, pruner: str, prune: str | None, kind: str = "", **changes: Any) -> Search:
         """A search from the profile's template for that kind, or else for the pruner, with changes."""
         template = self.searches.get(kind) or self.searches.get(pruner) or Search(pruner)
         options = template.options | changes.pop("options", {})
@@ -240,7 +245,11 @@ class Profile:
     def full(self, seed: int, objective: str = "ce", backbone: str | None = None) -> ModelNode:
         """The full model. With another objective than CE, the user's own is trained on."""
         raw = self.raw(seed, backbone)
-        return raw if raw.is_full and objective == "ce" else self.fine_tuned(raw, objective)
+        return self._untrained(raw) if raw.is_full and objective == "ce" else self.fine_tuned(raw, objective)
+
+    def _untrained(self, raw: Pretrained) -> Pretrained:
+        """A full model that nothing is trained in. Language models have no random head, so all seeds share one."""
+        return replace(raw, seed=self.seeds[0]) if self.models_language else raw
 
     def fine_tuned(self, model: ModelNode, objective: str, settings: TrainingSettings | None = None) -> FineTune:
         """`model`, fine-tuned with the settings for the objective, or with others."""
@@ -260,7 +269,7 @@ class Profile:
         if isinstance(pruner, OfUnits) and pruner.needs_latency:  # None until the table is known
             pruner = replace(pruner, latency=self.latencies.get((raw.backbone, pruner.timed_on)))
         if search.prune is None:
-            return Prune(model, pruner)
+            return Prune(self._untrained(model) if isinstance(model, Pretrained) else model, pruner)
         objective = self.objective(search.prune, model)
         if search.distil:
             objective = Distilled(objective, self.full(raw.seed, backbone=raw.backbone))
@@ -356,7 +365,7 @@ def _started(profile: Profile, raw: Pretrained, objective: str, start: Start, st
     if raw.is_full:
         if start != 1.0:
             raise UserError(f"a search in {raw.backbone} starts from it as it is", "leave out starts")
-        return profile.full(raw.seed, objective, raw.backbone)
+        return raw if objective == "ce" else profile.full(raw.seed, objective, raw.backbone)
     full = profile.fine_tuned(raw, objective)
     if start in (0.0, 1.0):
         return full if start else raw

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from srnet.core.errors import UserError, choose
-from srnet.core.names import EMBEDDED, EMBEDDED_OTHER
+from srnet.core.names import EMBEDDED, EMBEDDED_DECODER, EMBEDDED_OTHER
 from srnet.experiment.nodes.base import TaskSpec, answer_of_spec, load_task
 from srnet.models.backbones import has_language_model
 from srnet.models.checkpoints import SHIPPED
@@ -230,8 +230,35 @@ def _smp_profile(task: TaskSpec, backbone: str, trained: _SmpSchedule) -> Profil
     )
 
 
+# --- language models -------------------------------------------------------------------------------------------------
+
+
+_LANGUAGE_FINETUNING = TrainingSettings(learning_rate=3e-4, steps=300, warmup=0.05, eval_every=100, dev_rows=1000)
+_LANGUAGE_PRUNING = replace(_LANGUAGE_FINETUNING, learning_rate=3e-3)
+"""For the shipped decoder: at rates and lengths chosen on ID dev."""
+_LANGUAGE_CPU = TrainingSettings(learning_rate=3e-5, steps=100, batch_size=8, warmup=0.06, eval_every=50)
+_LANGUAGE_CPU_PRUNING = replace(_LANGUAGE_CPU, learning_rate=1e-3)
+
+
+def _language_profile(
+    finetuning: TrainingSettings, pruning: TrainingSettings, task: TaskSpec, backbone: str = EMBEDDED_DECODER
+) -> Profile:
+    length = answer_of_spec(task).max_length
+    finetuning, pruning = (replace(each, max_length=length) for each in (finetuning, pruning))
+    return Profile(task=task, backbone=backbone, finetuning=finetuning, pruning=pruning, sparsities=(0.1, 0.2, 0.3))
+
+
+def _no_paper(task: TaskSpec, backbone: str = "") -> Profile:
+    raise UserError("neither paper has language models, so there is no profile 'paper' of them", "give --profile cpu")
+
+
 PROFILES: dict[str, dict[str, Callable[..., Profile]]] = {
     "srnet": {"toy": toy_profile, "cpu": cpu_profile, "paper": _paper_profile},
+    "language": {
+        "toy": partial(_language_profile, _LANGUAGE_FINETUNING, _LANGUAGE_PRUNING),
+        "cpu": partial(_language_profile, _LANGUAGE_CPU, _LANGUAGE_CPU_PRUNING),
+        "paper": _no_paper,
+    },
     "smp": {"toy": partial(_small_smp, _SMP_TOY), "cpu": partial(_small_smp, _SMP_CPU), "paper": _paper_smp},
 }
 """By the family of a figure and by scale: functions of a task and a backbone."""

@@ -14,7 +14,7 @@ from srnet.core.tables import Shown
 from srnet.evaluation import KEEPS_ID
 from srnet.experiment.engine import Engine
 from srnet.experiment.estimate import Estimate, estimate, planned_steps
-from srnet.experiment.nodes.base import Node, TaskSpec, answer_of_spec, every_node
+from srnet.experiment.nodes.base import Node, TaskSpec, every_node
 from srnet.experiment.nodes.bias import Bias
 from srnet.experiment.nodes.models import Evaluate, FineTuned, ModelNode
 from srnet.experiment.nodes.training import FineTune
@@ -24,12 +24,14 @@ from srnet.recipes.paradigms import Axis, Place, Point, Profile, labels_of
 from srnet.tasks.outline import Outline
 from srnet.timing.latency import latency_of
 
-FULL_CE = "full model (CE)"
+FULL_CE, FULL = "full model (CE)", "full model"
 OWN_MODEL = "your model"
 
 
 def full_label(profile: Profile) -> str:
-    """The label of the full CE models."""
+    """The label of the full CE models, or of language models, which are full as they are."""
+    if profile.models_language:
+        return FULL
     return FULL_CE if profile.own is None else OWN_MODEL
 
 
@@ -68,9 +70,6 @@ class Recipe:
 
     def __post_init__(self) -> None:
         file_name("a recipe", self.name)
-        if answer_of_spec(self.task).language:  # their scores are not better when higher, which verdicts assume
-            problem = f"recipes compare classifiers, and '{self.task.name}' is scored by a language model"
-            raise UserError(problem, "use srnet prune, srnet finetune and srnet evaluate")
 
     @property
     def task(self) -> TaskSpec:
@@ -82,6 +81,11 @@ class Recipe:
 
     def with_seeds(self, seeds: tuple[int, ...]) -> Recipe:
         return replace(self, profile=replace(self.profile, seeds=seeds))
+
+    @property
+    def has_control(self) -> bool:
+        """Whether full models are trained as long. What a language model would be trained on is a line's to say."""
+        return self.control and not self.profile.models_language
 
     @property
     def folder(self) -> Path:
@@ -120,11 +124,12 @@ class Recipe:
 
     def _reference(self, backbone: str) -> Reference:
         full = {seed: self.profile.full(seed, backbone=backbone) for seed in self.seeds}
-        unshown = full_label(self.profile) if backbone == self.profile.backbone else f"{FULL_CE} on {backbone}"
+        unshown = full_label(self.profile)
+        unshown += "" if backbone == self.profile.backbone else f" on {backbone}"
         label = next((p.label for p in self.shown if p.node in full.values()), unshown)
         searches = [planned_steps(p.node) for p in self.shown if p.is_pruned and p.backbone == backbone]
         controls = {
-            seed: self._as_long(model, max(searches)) for seed, model in full.items() if self.control and searches
+            seed: self._as_long(model, max(searches)) for seed, model in full.items() if self.has_control and searches
         }
         return Reference(label, full, {seed: model for seed, model in controls.items() if model != full[seed]})
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from srnet.core.prose import listed
 from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.verdict import FAILS, HOLDS, Verdict, seeds_in_words, share_text
+from srnet.report import language
 from srnet.report.claims import Finding
 from srnet.report.evidence import Summary
 from srnet.report.results import Results
@@ -25,7 +26,7 @@ def conclude(results: Sequence[Results], findings: Sequence[Finding] = ()) -> tu
 def _about_figure(results: Results) -> str:
     dev = next(iter(results.splits))
     gains = {summary: summary.id_gain for summary in results.summaries if summary.id_gain is not None}
-    if gains and not results.ood_splits:
+    if gains and not results.can_judge:
         best = max(gains, key=lambda summary: summary.scores[dev].mean)
         without = "There is no OOD set, so that nothing is said about robustness."
         return f"{_scores(results, best, {dev: gains[best].difference})} {without}"
@@ -33,6 +34,8 @@ def _about_figure(results: Results) -> str:
     if chosen is None:
         return verdict_line(results)
     best, verdict = chosen
+    if results.is_of_language:
+        return language.conclude(results, best, verdict)
     lost = best.scores[dev].mean - verdict.full_id
     gained = {split: gain.difference for split, gain in verdict.gains.items()}
     return f"{_scores(results, best, {dev: lost, **gained})} {_certainty(verdict)}"

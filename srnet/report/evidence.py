@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,9 +23,40 @@ from srnet.experiment.nodes.models import Evaluate, ModelNode
 from srnet.experiment.store import Store, bias_predictions, bias_splits
 from srnet.recipes.paradigms import Place, Point
 from srnet.recipes.recipe import Recipe, Reference
+from srnet.tasks.answers.base import METRICS
+from srnet.tasks.base import Metric, Task
 
 Models = Sequence[ModelNode]
 """One model per seed."""
+
+
+class Column(NamedTuple):
+    """A metric on a split."""
+
+    split: str
+    metric: Metric
+    title: str
+
+    @property
+    def is_percentage(self) -> bool:
+        return METRICS[self.metric].scale == 100.0
+
+    @property
+    def unit(self) -> str:
+        return f"{self.metric} (%)" if self.is_percentage else self.metric
+
+
+def columns_of(task: Task) -> dict[str, Column]:
+    """The task's metric on each split; of language models the preference, the language score and the perplexity."""
+    kind, titles = task.answer_kind, {name: f"{task.splits[name].kind} {name}" for name in task.scored}
+    if not kind.language:
+        return {name: Column(name, task.metric, titles[name]) for name in task.compared}
+    return {
+        f"{name} {metric}": Column(name, metric, f"{title}: {metric}")
+        for name, title in titles.items()
+        for metric in kind.measured(("ss", "lms", "perplexity"), task.splits[name].labels)
+        if metric in kind.metrics
+    }
 
 
 class Missing(Exception):
@@ -45,6 +76,8 @@ class RecipeEvidence(Evidence[ModelNode]):
         self.recipe, self.store, self.seeds = recipe, store, len(recipe.seeds)
         self.splits = {name: f"{task.splits[name].kind} {name}" for name in task.compared}
         """The scored splits, each with its kind: ID dev, OOD hans."""
+        self.columns = columns_of(task)
+        """What tables and curves show, by the name of a column: for classifiers the task's metric on each split."""
 
     @cached_property
     def groups(self) -> dict[tuple[str, Place], list[Point]]:
@@ -138,7 +171,7 @@ class RecipeEvidence(Evidence[ModelNode]):
             models = [point.node for point in points]
             # a penalty may have pruned nothing at all: that is no subnetwork to judge
             is_sparse = points[0].is_pruned and any(self.report(model)["sparsity"] for model in models)
-            if self.ood and (is_sparse or points[0].is_baseline):
+            if self.can_judge and (is_sparse or points[0].is_baseline):
                 verdict = self.verdict(models, self.full_models(models))
                 judged[place] = replace(verdict, has_shortcut=self.has_shortcut(points[0].backbone))
         complete = [place for place in judged if len(self.groups[place]) == self.seeds]
@@ -171,15 +204,15 @@ class Summary:
         """The label and the place."""
         self.verdict = evidence.verdicts.get((point.label, point.place))
         """None for a full model, and where the task has no OOD set. Judged together with the rest of the figure."""
-        self.id_gain = evidence.gain(self.models, evidence.id) if point.is_judged and not evidence.ood else None
+        self.id_gain = None if evidence.can_judge or not point.is_judged else evidence.gain(self.models, evidence.id)
         """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
 
         def over_seeds(split: str, kind: str) -> dict[str, Spread]:
             by_seed = [report["splits"][split][kind] for report in reports]
             return {name: spread([scores[name] for scores in by_seed]) for name in by_seed[0]}
 
-        self.scores = {split: over_seeds(split, "metrics")[evidence.task.metric] for split in evidence.splits}
-        """The task's metric by split."""
+        self.scores = {n: over_seeds(each.split, "metrics")[each.metric] for n, each in evidence.columns.items()}
+        """By column."""
         self.groups = {split: over_seeds(split, "groups") for split in evidence.splits}
         """Accuracy per sub-case, by split."""
         self.recall = {split: over_seeds(split, "recall") for split in evidence.splits}
@@ -190,7 +223,7 @@ class Summary:
         """The verdict in a few words; empty without one. A dense baseline may be robust, and is no SRNet."""
         if self.verdict is None:
             return ""
-        return "robust, but dense" if self.verdict.is_srnet and not self.point.is_pruned else self.verdict.short
+        return self.verdict.dense if self.verdict.is_srnet and not self.point.is_pruned else self.verdict.short
 
 
 def _place_name(recipe: Recipe, point: Point, x: float) -> str:

@@ -31,6 +31,7 @@ def group_rows(evidence: RecipeEvidence) -> list[GroupRow]:
     rows = [
         GroupRow(each.name, title, evidence.group_figures(each.models, evidence.full_models(each.models), split))
         for split, title in evidence.splits.items()
+        if evidence.task.answer_kind.has_classes
         for each in evidence.summaries
     ]
     return [row for row in rows if row.figures.worst or row.figures.pairs]

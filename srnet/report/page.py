@@ -19,7 +19,6 @@ from srnet.core.errors import shortened
 from srnet.core.files import write_bytes
 from srnet.core.prose import html_of, markdown_of
 from srnet.core.tables import Shown, Table, markdown_text
-from srnet.evaluation.verdict import share_text
 from srnet.experiment.identity import describe
 from srnet.report import pictures as panels
 from srnet.report import tables
@@ -97,7 +96,6 @@ def render_page(page: Page) -> str:
         page=page,
         panels=panels,
         tables=tables,
-        share=share_text,
         glossary=GLOSSARY,
         place=place,
         published=json.loads(published.read_text(encoding="utf-8")),
@@ -132,7 +130,7 @@ def _code(text: str) -> str:
 def _section(section: Section) -> list[str]:
     """A section as Markdown. Of sub-cases: those with one level above them; the deepest level is in the csv."""
     results = section.results
-    parts = [f"{_code(section.command)}, {results.metric} in percent.", tables.score_table(results).markdown()]
+    parts = [f"{_code(section.command)}, {results.units}.", tables.score_table(results).markdown()]
     texts = [tables.verdict_line(results), *(f"Warning: {warning}." for warning in results.warnings), *results.notes]
     parts += map(markdown_text, texts)
     groups = tables.worst_groups(results)
@@ -141,7 +139,7 @@ def _section(section: Section) -> list[str]:
         cases = [case for case in results.summaries[0].groups[split] if case.count(LEVELS) == 1]
         if cases:
             rows = [[s.name, *(str(s.groups[split][case]) for case in cases)] for s in results.summaries]
-            parts += [f"{title}: accuracy by sub-case.", Table(["model", *cases], rows).markdown()]
+            parts += [f"{title}: {results.group_metric} by sub-case.", Table(["model", *cases], rows).markdown()]
     return parts
 
 

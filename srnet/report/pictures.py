@@ -128,20 +128,33 @@ def curves(results: Results) -> list[Picture]:
     x_axis, columns = _x_axis(results, table), {s.point.label: float(place) for place, s in enumerate(table)}
     positions = [columns.get(s.point.label, s.x) for s in summaries if s.point.is_pruned]
     ends = _ends(positions or [0.0, 100.0], x_axis.get("type") == "log")
-    means = [s.scores[split].mean for s in summaries for split in results.splits]
-    constants = [score for scores in results.constant.values() for score in scores.values()]
-    # the same in every panel, so that ID and OOD can be compared
-    y_range = [5.0 * math.floor(min(*means, *constants) / 5.0) - 2.5, 102.5]
-    y_axis = {"title": {"text": f"{results.metric} (%)"}, "range": y_range}
+    y_axes = _y_axes(results)
     pictures = []
-    for split, title in results.splits.items():
+    for split, column in results.columns.items():
         traces = _model_lines(summaries, split, columns, ends)
-        for (name, own), dash in zip((results.constant | results.theory).items(), LEVEL_DASHES, strict=False):
-            note = f"{name} {own[split]:.1f}"
-            traces.append(_line(name, ends, [own[split]] * 2, [note] * 2, _Style("#777777", dash, width=1.0)))
+        levels = {name: own[split] for name, own in (results.constant | results.theory).items() if split in own}
+        for (name, level), dash in zip(levels.items(), LEVEL_DASHES, strict=False):
+            note = f"{name} {level:.1f}"
+            traces.append(_line(name, ends, [level] * 2, [note] * 2, _Style("#777777", dash, width=1.0)))
         long_legend = max(0, len({s.label for s in summaries}) - 7)  # it takes its room from the picture
-        pictures.append(_panel(title, x_axis, y_axis, traces, 470 + 14 * long_legend))
+        pictures.append(_panel(column.title, x_axis, y_axes[column.unit], traces, 470 + 14 * long_legend))
     return pictures
+
+
+def _y_axes(results: Results) -> dict[str, PlotAxis]:
+    """By unit: the same in every panel of a unit, so that ID and OOD can be compared. Percentages end at 100."""
+    axes = {}
+    for unit in dict.fromkeys(column.unit for column in results.columns.values()):
+        same = [name for name, column in results.columns.items() if column.unit == unit]
+        means = [summary.scores[name].mean for summary in results.summaries for name in same]
+        means += [own[name] for own in (results.constant | results.theory).values() for name in same if name in own]
+        if results.columns[same[0]].is_percentage:
+            bounds = [5.0 * math.floor(min(means) / 5.0) - 2.5, 102.5]
+        else:
+            margin = 0.05 * (max(means) - min(means)) or 0.05 * abs(means[0]) or 1.0
+            bounds = [min(means) - margin, max(means) + margin]
+        axes[unit] = {"title": {"text": unit}, "range": bounds}
+    return axes
 
 
 def _x_axis(results: Results, table: Sequence[Summary]) -> PlotAxis:
@@ -191,8 +204,7 @@ def _notes(summary: Summary, split: str) -> str:
     if summary.point.is_pruned:
         lines.append(f"sparsity {100 * summary.sparsity:.2f} %, counted on the mask")
     if verdict is not None:
-        gains = f"OOD minus full CE model: {', '.join(verdict.gain_lines)}"
-        lines += [f"keeps {verdict.kept_percent} of ID", gains, f"SRNet? {summary.answer}"]
+        lines += [*verdict.figure_lines, f"{verdict.question} {summary.answer}"]
     if summary.id_gain is not None:
         lines.append(f"ID minus full CE model: {summary.id_gain}")
     lines += [f"{summary.steps:,.0f} training steps", *(f"key {model.key}" for model in summary.models)]
@@ -219,13 +231,16 @@ def sub_cases(results: Results) -> list[Picture]:
     for split, title in results.splits.items():
         if cases := list(results.summaries[0].groups[split]):
             cells = [[summary.groups[split][case].mean for summary in results.summaries] for case in cases]
-            pictures.append(heat_map(f"{title}: accuracy by sub-case", names, cases, cells, " %", 0, DIVERGING))
+            what = f"{title}: {results.group_metric} by sub-case"
+            pictures.append(heat_map(what, names, cases, cells, " %", 0, DIVERGING))
     return pictures
 
 
 # --- pictures as files: the curves of the page for a paper, and the mosaic of a mask ---
 
 MARKERS = dict(zip(("", *SYMBOLS), ("", "o", "s", "^", "D", "v", "P", "X"), strict=True))
+_ACROSS = 5
+"""Panels side by side; more have several rows."""
 BLOCKS = 32
 """A matrix is drawn as at most so many blocks in each direction."""
 DASHES: dict[str, Any] = {
@@ -236,13 +251,27 @@ DASHES: dict[str, Any] = {
 def draw_curves(results: Results) -> dict[str, bytes]:
     """The curves as `png` and `pdf`: a panel for ID and for each OOD split. Bands are one standard deviation."""
     pictures, recipe, seeds = curves(results), results.recipe, len(results.recipe.seeds)
-    figure = Figure(figsize=(5.2 * len(pictures), 4.6), layout="constrained")
-    (axes,) = figure.subplots(1, len(pictures), squeeze=False, sharey=True)
-    handles, *_ = (_draw(axis, picture) for axis, picture in zip(axes, pictures, strict=True))
+    across = min(_ACROSS, len(pictures))
+    down = math.ceil(len(pictures) / across)
+    figure = Figure(figsize=(5.2 * across, 0.4 + 4.2 * down), layout="constrained")
+    every = figure.subplots(down, across, squeeze=False).ravel()
+    handles: dict[str, Any] = {}
+    first: dict[str, Any] = {}
+    units = [picture["layout"]["yaxis"]["title"]["text"] for picture in pictures]
+    for place, (axis, picture, unit) in enumerate(zip(every, pictures, units, strict=False)):
+        if unit in first:
+            axis.sharey(first[unit])
+        first.setdefault(unit, axis)
+        handles |= _draw(axis, picture)
+        if place % across and units[place - 1] == unit:
+            axis.tick_params(labelleft=False)
+        else:
+            axis.set_ylabel(unit)
+    for axis in every[len(pictures) :]:
+        axis.set_axis_off()
     figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(3, len(handles)), frameon=False)
-    axes[0].set_ylabel(f"{results.metric} (%)")
     heading = f"{recipe.title or recipe.name}: {recipe.task.name}, {seeds} seed{'s' if seeds > 1 else ''}"
-    figure.suptitle(textwrap.fill(matplotlib_text(heading), 50 * len(pictures)))  # about as wide as a panel
+    figure.suptitle(textwrap.fill(matplotlib_text(heading), 50 * across))  # about as wide as a panel
     png = saved(figure, "png", dpi=150)
     figure.set_layout_engine("none")  # it is laid out now, and that takes most of the time
     # without a date the same results give the same bytes

@@ -27,6 +27,7 @@ from srnet.experiment.nodes.training import FineTune, Moment, Prune
 from srnet.experiment.store import Store
 from srnet.recipes.paradigms import Point, Start, search_behind
 from srnet.recipes.recipe import Reference
+from srnet.report import language
 from srnet.report.evidence import Models, RecipeEvidence, Summary
 from srnet.report.groups import group_metrics, group_rows, left_out
 from srnet.report.planted import planted_theory
@@ -51,34 +52,39 @@ class Results(Shown, says="sentence"):
     def __init__(self, evidence: RecipeEvidence) -> None:
         task, self.recipe, self.summaries = evidence.task, evidence.recipe, evidence.summaries
         self.metric, self.ood_splits = task.metric, evidence.ood
-        self.splits = evidence.splits
-        """The scored splits, each with its kind: ID dev, OOD hans."""
+        self.splits, self.columns = evidence.splits, evidence.columns
+        """The scored splits, each with its kind: ID dev, OOD hans; and what tables and curves show."""
+        self.is_of_language, self.can_judge = task.answer_kind.language, evidence.can_judge
+        self.criterion, self.group_metric = evidence.criterion, task.answer_kind.group_metric or "accuracy"
+        self.units = ", ".join(dict.fromkeys(column.unit for column in self.columns.values()))
+        """The metrics of the columns, with their units."""
         self.rows = [row for point in self.recipe.points for row in _rows(evidence, point)]
         """The rows of results.csv."""
         self.group_rows, self.left_out = group_rows(evidence), left_out(evidence, task.compared)
         """Worst-group and pair accuracy by split and line, and a sentence on groups that are too small."""
         measured = evidence.report(self.summaries[0].models[0])["splits"]
         majority = {split: measured[split]["majority"][task.metric] for split in task.compared}
-        self.constant = {"majority class" if task.answer_kind.has_classes else "constant answer": majority}
-        """Scores of the constant answer by its name and by split."""
+        constant = "majority class" if task.answer_kind.has_classes else "constant answer"
+        self.constant = {} if self.is_of_language else {constant: majority}
+        """Scores of the constant answer by its name and by column."""
         self.bias_models = {name: evidence.bias_scores(node) for name, node in evidence.bias_models.items()}
         """Scores of the shortcut alone, by bias model of the recipe and by split."""
         self.theory = planted_theory(evidence) or {
             name: {
-                s: reported(task.metric, each, task.splits[s].labels)
-                for s, each in answers.items()
-                if s in task.compared
+                column: reported(each.metric, answers[each.split], task.splits[each.split].labels)
+                for column, each in self.columns.items()
+                if each.split in answers
             }
             for name, answers in task.ideal.items()
         }
-        """Scores of ideal classifiers on the same examples, by name and by split."""
+        """Scores of ideal models on the same examples, by name and by column."""
         self.searches = _search_logs(evidence) if self.recipe.axis == "start" else []
         """How the searches went, where the figure is about when they start."""
         self.page_command = _page_command(evidence)
         """The command that opens two models of the figure side by side; empty if there are no two to compare."""
         self.has_pairs = task.has_pairs
         self.notes = _notes(evidence)
-        self.warnings = _warnings(evidence, majority)
+        self.warnings = language.warnings(evidence) if self.is_of_language else _warnings(evidence, majority)
         """Reasons to doubt the gains of this figure."""
 
     @property
@@ -97,11 +103,12 @@ class Results(Shown, says="sentence"):
 def _page_command(evidence: RecipeEvidence) -> str:
     """The command for the subnetwork that gains most out of distribution and its full CE model, of the first seed."""
     gains = {
-        each.models[0]: min(gain.difference for gain in each.verdict.gains.values())
+        each.models[0]: each.verdict.rank
         for each in evidence.summaries
         if each.verdict is not None and len(each.models) == evidence.seeds and not each.point.is_baseline
     }
-    if not gains or not evidence.task.answer_kind.has_classes:
+    answer = evidence.task.answer_kind
+    if not gains or not (answer.has_classes or answer.language):
         return ""
     best = max(gains, key=gains.__getitem__)
     keys = (model.key[:SHORT_KEY] for model in (*evidence.full_models([best]), best))
@@ -213,7 +220,7 @@ def _reference_notes(evidence: RecipeEvidence) -> list[str]:
                 f"trained as long as the longest search, it scores higher on ID {evidence.id}."
             )
             notes += _longer_training(evidence, reference)
-        elif evidence.recipe.control and backbone in pruned:
+        elif evidence.recipe.has_control and backbone in pruned:
             notes.append(f"{reference.label} is trained as long as the longest search, and needs no control.")
     return notes
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from srnet.core.tables import Table
 from srnet.evaluation import MIN_SEEDS
-from srnet.evaluation.verdict import ALPHA, Verdict, seeds_in_words, share_text
+from srnet.evaluation.significance import Spread
+from srnet.evaluation.verdict import ALPHA, Verdict, seeds_in_words
 from srnet.report.claims import Finding
-from srnet.report.evidence import Summary
+from srnet.report.evidence import Column, Summary
 from srnet.report.groups import group_table
 from srnet.report.results import Results
 
-SRNET = "SRNet?"
-"""The column of the verdict."""
 Judged = tuple[Summary, Verdict]
 """A subnetwork with its verdict."""
 
@@ -27,27 +26,32 @@ def score_table(results: Results, names: Sequence[str] = ()) -> Table:
     rows = []
     for summary, name in zip(results.summaries, names or [s.name for s in results.summaries], strict=True):
         verdict = [summary.answer] * len(judged)
-        scores = [str(summary.scores[split]) for split in results.splits]
+        scores = [_score(summary.scores[name], column) for name, column in results.columns.items()]
         sparsity, steps = f"{100 * summary.sparsity:.2f} %", f"{summary.steps:,.0f}"
         rows.append([name, sparsity, *verdict, *scores, *_comparison(summary, len(compared)), steps])
     for name, own in (results.constant | results.bias_models | results.theory).items():
-        scores = [f"{own[split]:.1f}" if split in own else "" for split in results.splits]
+        scores = [f"{own[column]:.1f}" if column in own else "" for column in results.columns]
         rows.append([name, "", *[""] * len(judged), *scores, *[""] * (len(compared) + 1)])
-    header = ["model", "sparsity", *judged, *results.splits.values(), *compared, "training steps"]
+    titles = [column.title for column in results.columns.values()]
+    header = ["model", "sparsity", *judged, *titles, *compared, "training steps"]
     return Table(header, rows, soft=range(len(results.summaries), len(rows)))
+
+
+def _score(score: Spread, column: Column) -> str:
+    """The mean and its standard deviation; two more digits where scores are no percentages and below 10."""
+    return str(score) if column.is_percentage or score.mean >= 10.0 else score.text(digits=3)
 
 
 def _verdict_column(results: Results) -> list[str]:
     """Without OOD data nothing is an SRNet."""
-    return [SRNET] if results.ood_splits else []
+    return [results.criterion.question] if results.can_judge else []
 
 
 def _compared(results: Results) -> list[str]:
     """The columns that compare a subnetwork with the full CE model."""
-    if not results.ood_splits:
+    if not results.can_judge:
         return ["ID minus full CE model [95 %]"]
-    kept = f"ID minus {share_text(results.recipe.keeps)} of full CE model [95 %]"
-    return ["ID kept", kept, "OOD minus full CE model [95 %]"]
+    return results.criterion.columns(results.recipe.keeps)
 
 
 def _comparison(summary: Summary, columns: int) -> list[str]:
@@ -58,8 +62,8 @@ def _comparison(summary: Summary, columns: int) -> list[str]:
 
 
 def verdict_cells(verdict: Verdict) -> list[str]:
-    """The share of the ID score that is kept, and the differences that decide."""
-    return [verdict.kept_percent, _two_lines(verdict.id_kept), "\n".join(map(_two_lines, verdict.gain_lines))]
+    """What is kept, and the differences that decide."""
+    return ["\n".join(map(_two_lines, lines)) for lines in verdict.cells]
 
 
 def _two_lines(difference: object) -> str:
@@ -71,11 +75,11 @@ def results_table(results: Results) -> Table:
     by_sparsity = results.recipe.axis in ("sparsity", "kept")  # which has a column of its own
     table = score_table(results, [s.label for s in results.summaries] if by_sparsity else ())
     judged = len(_verdict_column(results))
-    shown = [*range(2 + judged + len(results.splits)), *([] if judged else [-2])]
+    shown = [*range(2 + judged + len(results.columns)), *([] if judged else [-2])]
     return Table(
         [table.columns[column] for column in shown],
         [[row[column].replace("\n", " ") for column in shown] for row in table.rows],
-        f"{results.recipe.name}: {results.recipe.task.name}, {results.metric} (%)",
+        f"{results.recipe.name}: {results.recipe.task.name}, {results.units}",
         texts=(0, 2) if judged else (0,),
         soft=table.soft,
     )
@@ -101,8 +105,8 @@ def worst_groups(results: Results) -> Table:
 def verdict_line(results: Results) -> str:
     """The SRNet that gains most and the sparsest one, or a sentence that there is none."""
     judged, chosen = judged_subnetworks(results), best_subnetwork(results)
-    if not results.ood_splits:
-        return "No verdict: without an OOD set nothing can be called robust."
+    if not results.can_judge:
+        return f"No verdict: {results.criterion.needs}."
     if chosen is None:
         return "No verdict: there is no subnetwork to judge."
     best, verdict = chosen
@@ -114,14 +118,11 @@ def verdict_line(results: Results) -> str:
     if verdict.is_srnet:
         return _found(best, verdict, judged)
     if verdict.answer == "no":
-        return (
-            f"Verdict: no subnetwork is an SRNet. Each certainly keeps less than {share_text(results.recipe.keeps)} of "
-            "the full CE model's ID score or falls below it out of distribution."
-        )
+        return f"Verdict: no subnetwork is {verdict.a_name}. {verdict.refuted(results.recipe.keeps)}"
     refuted = sum(each.answer == "no" for _, each in judged)
     nots = f" and {refuted} certainly {'is' if refuted == 1 else 'are'} not" if refuted else ""
     return (
-        f"Verdict: not certain. Of {len(judged)} subnetworks none certainly is an SRNet{nots}. "
+        f"Verdict: not certain. Of {len(judged)} subnetworks none certainly is {verdict.a_name}{nots}. "
         f"The nearest is {best.name}: {verdict.explained}."
     )
 
@@ -138,7 +139,7 @@ def best_subnetwork(results: Results) -> Judged | None:
     """The SRNet that gains most; without one the nearest that is not refuted, else the nearest."""
     judged = judged_subnetworks(results)
     if certain := [pair for pair in judged if pair[1].is_srnet]:
-        return max(certain, key=lambda pair: min(gain.difference for gain in pair[1].gains.values()))
+        return max(certain, key=lambda pair: (pair[1].rank, pair[0].sparsity))
     return min(judged, key=lambda pair: (pair[1].answer == "no", pair[1].p_value), default=None)
 
 
@@ -147,6 +148,6 @@ def _found(best: Summary, verdict: Verdict, judged: Sequence[Judged]) -> str:
     sparsest = max(certain, key=lambda summary: summary.sparsity)
     line = f"Verdict: {best.label} at {100 * best.sparsity:.1f} % sparsity. {verdict}."
     others = f" {len(certain)} of {len(judged)} subnetworks certainly "
-    others += "is an SRNet" if len(certain) == 1 else "are SRNets"
+    others += f"is {verdict.a_name}" if len(certain) == 1 else f"are {verdict.plural}"
     is_best = sparsest.point.place.sparsity <= best.point.place.sparsity
     return f"{line}{others}{'' if is_best else f'; the sparsest is {sparsest.name}'}."

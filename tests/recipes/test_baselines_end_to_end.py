@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from srnet.core.progress import Reporter
+from srnet.evaluation.verdict import Verdict
 from srnet.experiment.engine import Engine
 from srnet.experiment.store import Store
 from srnet.recipes.baselines import HEAD, INT8, LAST_LAYER_OOD, LORA, ONE_SHOT
@@ -52,7 +53,7 @@ def test_a_dense_model_is_no_srnet(results: Results) -> None:
     (mask,) = (copy(each) for each in results.summaries if each.label == MASK_POE)
     assert (head.sparsity, head.verdict is None) == (0.0, False)
     for each in (head, mask):
-        each.verdict = SimpleNamespace(is_srnet=True, short="yes")  # type: ignore[assignment]
+        each.verdict = SimpleNamespace(is_srnet=True, short="yes", dense=Verdict.dense)  # type: ignore[assignment]
     assert (head.answer, mask.answer) == ("robust, but dense", "yes")
 
 

@@ -19,7 +19,7 @@ from srnet.report.conclusion import conclude
 from srnet.report.glossary import GLOSSARY
 from srnet.report.page import _render_markdown, render_page
 from srnet.report.results import Results
-from srnet.report.tables import SRNET, results_table, score_table
+from srnet.report.tables import results_table, score_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -89,7 +89,7 @@ def test_prose() -> None:
 
 def test_the_verdict_is_the_third_column_everywhere(results: Results) -> None:
     for table in (score_table(results), results_table(results)):
-        assert table.columns[2] == SRNET
+        assert table.columns[2] == Verdict.question
         assert [row[2] for row in table.rows if row[2]] == [s.verdict.short for s in results.summaries if s.verdict]
 
 

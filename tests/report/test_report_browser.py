@@ -11,6 +11,7 @@ from made_up import interval
 from served import chromium
 
 from srnet.evaluation.verdict import judge
+from srnet.report.evidence import Column
 from srnet.report.page import write_report
 from srnet.report.results import Results
 
@@ -36,7 +37,8 @@ def wide(results: Results) -> Results:
     levels = {name: spread_out(getattr(results, name)) for name in ("constant", "bias_models", "theory")}
     splits = {"dev": "ID dev", **{name: f"OOD {name}" for name in SETS}}
     summaries = [with_sets(each) for each in results.summaries]
-    return altered(results, splits=splits, ood_splits=SETS, summaries=summaries, **levels)
+    columns = {name: Column(name, results.metric, title) for name, title in splits.items()}
+    return altered(results, splits=splits, columns=columns, ood_splits=SETS, summaries=summaries, **levels)
 
 
 def test_nothing_that_decides_is_cut_off(ran: Any, wide: Results, by_start: Results, tmp_path: Path) -> None:

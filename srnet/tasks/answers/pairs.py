@@ -65,6 +65,16 @@ def _icat_of(sums: np.ndarray) -> np.ndarray:
     return np.asarray(_mean("meaningful", sums) * np.minimum(ss, 1.0 - ss) / 0.5)
 
 
+def oriented(answers: np.ndarray) -> np.ndarray:
+    """Answers whose `ss` counts the side that the model prefers, so that it is 50 plus the distance from 50."""
+    preferred = _COLUMNS["preferred"]
+    if answers[:, preferred].mean() >= 0.5:
+        return answers
+    found = answers.copy()
+    found[:, preferred] = 1.0 - found[:, preferred]
+    return found
+
+
 def _higher(score: float) -> float:
     return score
 
