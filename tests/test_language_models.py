@@ -27,8 +27,6 @@ from srnet.models.subnetwork import Subnetwork
 from srnet.pruners.magnitude import OneShot
 from srnet.pruners.mask_training import MaskTraining
 from srnet.pruners.wanda import Wanda
-from srnet.recipes.paradigms import Profile
-from srnet.recipes.recipe import Recipe
 from srnet.recipes.tasks import read_task
 from srnet.tasks.base import TaskSpec
 from srnet.training.settings import TrainingSettings

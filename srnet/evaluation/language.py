@@ -46,7 +46,7 @@ def can_judge(task: Task) -> bool:
     return ability_of(task) is not None and (task.answer == TEXTS.name or bool(task.ood))
 
 
-def criterion(task: Task) -> type[Verdict]:
+def criterion(task: Task) -> type[_OfLanguage]:
     return KeepsLanguage if task.answer == TEXTS.name else Balanced
 
 

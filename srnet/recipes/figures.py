@@ -210,6 +210,8 @@ def _generation(profile: Profile) -> list[Point]:
     if answer_of_spec(profile.task) is not PAIRS:
         distilled = {DISTILLED: mask("ce", distil=True)}
         return full(profile, FULL) + _series(profile, distilled | untrained, of_raw)
-    controls = {UNPAIRED: mask("balance:weight=0"), PERMUTED: mask("balance-permuted")}
-    dense = [replace(each, is_baseline=True) for each in full(profile, FULL_BALANCED, finetune="balance")]
-    return full(profile, FULL) + _series(profile, {BALANCED: mask("balance")} | controls | untrained, of_raw) + dense
+    controls = {UNPAIRED: mask("balance:weight=0"), PERMUTED: mask("balance-permuted")} | untrained
+    found = full(profile, FULL) + _series(profile, {BALANCED: mask("balance")}, of_raw)
+    found += [replace(each, is_control=True) for each in _series(profile, controls, of_raw)]
+    dense = full(profile, FULL_BALANCED, finetune="balance")
+    return found + [replace(each, is_baseline=True, is_control=True) for each in dense]

@@ -108,10 +108,14 @@ def _points(lines: tuple[dict[str, Any], ...], profile: Profile) -> list[Point]:
 
 def _series(profile: Profile, line: dict[str, Any]) -> list[Point]:
     """A line is a call of its paradigm: some keys are the function's own parameters, the others are of its search."""
+    is_control = line.pop("control", False)
+    if not isinstance(is_control, bool):
+        raise UserError(f"control is {is_control!r:.80}", "write control: true, or leave it out")
     paradigm = choose("paradigm", line.pop("paradigm"), PARADIGMS)
     make = PARADIGMS[paradigm]
     own = [name for name in inspect.signature(make).parameters if name not in ("profile", "search")]
     known = own if paradigm == "full" else [*own, *inspect.signature(Search).parameters]
+    known = [*known, "control"]
     for key in line:
         if key not in known:
             raise UserError(f"paradigm {paradigm} has no key '{key}'", f"known: {', '.join(known)}")
@@ -121,4 +125,4 @@ def _series(profile: Profile, line: dict[str, Any]) -> list[Point]:
         for sparsity in {**search.options_at, **search.lengths_at}:
             if sparsity not in search.sparsities:
                 raise UserError(f"options_at or lengths_at names {sparsity:g}, which is none of the sparsities")
-    return make(profile, **arguments)
+    return [replace(each, is_control=is_control) for each in make(profile, **arguments)]

@@ -62,6 +62,8 @@ class Point:
     node: ModelNode
     is_baseline: bool = False
     """Whether it is judged as subnetworks are, though it may be dense."""
+    is_control: bool = False
+    """Whether it shows what something else than the method does. It is judged alone, and never chosen."""
 
     @property
     def search(self) -> Prune | None:

@@ -42,6 +42,11 @@ class Column(NamedTuple):
         return METRICS[self.metric].scale == 100.0
 
     @property
+    def is_brief(self) -> bool:
+        """Whether a terminal has room for it beside the others: of language models the decisive scores."""
+        return self.metric != "lms"
+
+    @property
     def unit(self) -> str:
         return f"{self.metric} (%)" if self.is_percentage else self.metric
 
@@ -165,7 +170,7 @@ class RecipeEvidence(Evidence[ModelNode]):
     @cached_property
     def verdicts(self) -> dict[tuple[str, Place], Verdict]:
         """On every subnetwork and every baseline of the figure. Those with all seeds are judged together because one is
-        chosen among them; of the others, which a search only tried, no answer is taken."""
+        chosen among them, without controls; of the others, which a search only tried, no answer is taken."""
         judged = {}
         for place, points in self.groups.items():
             models = [point.node for point in points]
@@ -174,7 +179,9 @@ class RecipeEvidence(Evidence[ModelNode]):
             if self.can_judge and (is_sparse or points[0].is_baseline):
                 verdict = self.verdict(models, self.full_models(models))
                 judged[place] = replace(verdict, has_shortcut=self.has_shortcut(points[0].backbone))
-        complete = [place for place in judged if len(self.groups[place]) == self.seeds]
+        complete = [
+            place for place in judged if len(self.groups[place]) == self.seeds and not self.groups[place][0].is_control
+        ]
         together = judge_together([judged[place] for place in complete])
         return judged | dict(zip(complete, together, strict=True))
 

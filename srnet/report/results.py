@@ -105,7 +105,9 @@ def _page_command(evidence: RecipeEvidence) -> str:
     gains = {
         each.models[0]: each.verdict.rank
         for each in evidence.summaries
-        if each.verdict is not None and len(each.models) == evidence.seeds and not each.point.is_baseline
+        if each.verdict is not None
+        and len(each.models) == evidence.seeds
+        and not (each.point.is_baseline or each.point.is_control)
     }
     answer = evidence.task.answer_kind
     if not gains or not (answer.has_classes or answer.language):

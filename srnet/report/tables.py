@@ -75,7 +75,8 @@ def results_table(results: Results) -> Table:
     by_sparsity = results.recipe.axis in ("sparsity", "kept")  # which has a column of its own
     table = score_table(results, [s.label for s in results.summaries] if by_sparsity else ())
     judged = len(_verdict_column(results))
-    shown = [*range(2 + judged + len(results.columns)), *([] if judged else [-2])]
+    scores = [2 + judged + place for place, column in enumerate(results.columns.values()) if column.is_brief]
+    shown = [*range(2 + judged), *scores, *([] if judged else [-2])]
     return Table(
         [table.columns[column] for column in shown],
         [[row[column].replace("\n", " ") for column in shown] for row in table.rows],
@@ -128,8 +129,8 @@ def verdict_line(results: Results) -> str:
 
 
 def judged_subnetworks(results: Results) -> list[Judged]:
-    """Those with a verdict and with all seeds: others were only tried. Baselines are not what was searched for."""
-    own = [summary for summary in results.summaries if not summary.point.is_baseline]
+    """Those with a verdict and with all seeds: others were only tried. Baselines and controls are not searched for."""
+    own = [each for each in results.summaries if not (each.point.is_baseline or each.point.is_control)]
     judged = [(summary, summary.verdict) for summary in own if summary.verdict is not None]
     seeds = max((verdict.seeds for _, verdict in judged), default=0)
     return [pair for pair in judged if pair[1].seeds == seeds]

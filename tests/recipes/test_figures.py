@@ -36,6 +36,7 @@ from srnet.recipes.paradigms import Profile, Search, labels_of
 from srnet.recipes.profiles import FINETUNING, PROFILES, PRUNING, PRUNING_WEIGHTS, toy_profile
 from srnet.recipes.recipe import Recipe
 from srnet.tasks.synthetic import SyntheticTask
+from srnet.tasks.synthetic.stereotypes import GrammarTask
 from srnet.training.settings import TrainingSettings
 
 
@@ -374,7 +375,7 @@ COSTS = {
     "tab6": (6, 6, 4100),
     "smp": (37, 37, 22200),
     "robust-smp": (26, 26, 15600),
-    "generation": (17, 10, 3000),
+    "generation": (17, 10, 6000),
 }
 """Models shown, distinct trainings and their steps, with one seed of the toy profiles."""
 
@@ -383,7 +384,7 @@ COSTS = {
 def test_a_figure_costs_what_it_did(name: str) -> None:
     profile = toy() if FIGURES[name].family == "srnet" else replace(PROFILES["smp"]["toy"](TASK), words=())
     if FIGURES[name].family == "language":
-        profile = PROFILES["language"]["toy"](StereotypeTask("stereotypes"))
+        profile = PROFILES["language"]["toy"](GrammarTask("stereotypes"))
     recipe = FIGURES[name].recipe(profile)
     trainings: list[Any] = [node for node in every_node(recipe.nodes()).values() if node.trains]
     assert (len(recipe.points), len(trainings), sum(node.planned_steps for node in trainings)) == COSTS[name]
