@@ -31,7 +31,11 @@ class Spread:
     seeds: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.1f} ± {self.sd:.1f}" if self.seeds > 1 else f"{self.mean:.1f}"
+        return self.rounded(1)
+
+    def rounded(self, decimals: int) -> str:
+        mean, sd = f"{self.mean:.{decimals}f}", f"{self.sd:.{decimals}f}"
+        return f"{mean} ± {sd}" if self.seeds > 1 else mean
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -62,6 +62,8 @@ def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About
     same_seeds = [[group[seed] for seed in ours] for group in groups if ours.keys() <= group.keys()]
     full = max(same_seeds, key=lambda group: evidence.mean(group, evidence.id), default=[])
     scores = tuple(_scored(evidence, split, models, full) for split in task.compared)
+    if task.answer_kind.language:
+        return replace(about, scores=scores, others=_by_other_metrics(evidence, models))
     verdict = evidence.verdict(models, full) if full and task.ood else None
     return replace(about, scores=scores, verdict=verdict)
 
@@ -126,6 +128,17 @@ def _scored(
     constant = baseline(task.answer_kind, task.metric, data.labels)
     # rounded as in the tables of scores
     return Scored(split, data.kind, spread(evidence.scores(ours, split)), gain, round(constant, 4))
+
+
+def _by_other_metrics(evidence: Evidence[_Evaluation], ours: Sequence[_Evaluation]) -> tuple[Scored, ...]:
+    """The scores by all metrics but the task's, on every split that has them."""
+    task, found = evidence.task, list[Scored]()
+    names = [name for name in task.answer_kind.metrics_for(task.labels) if name != task.metric]
+    for split in task.scored:
+        data = task.splits[split]
+        for name in task.answer_kind.measured(names, data.labels):
+            found.append(Scored(split, data.kind, spread(evidence.scores(ours, split, name)), metric=name))
+    return tuple(found)
 
 
 def _raw(model: Description) -> Description:

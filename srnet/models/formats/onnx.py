@@ -67,6 +67,11 @@ class Onnx(Format):
         require_onnx()
 
     def write(self, source: Source, out: Path) -> list[str]:
+        if source.subnetwork.head.language:
+            raise UserError(
+                "an ONNX graph of a language model would have no cache of past tokens, so it is not written",
+                "choose --format merged; optimum-cli export onnx --model FOLDER makes a graph with a cache of it",
+            )
         require_onnx()
         base = source.base
         model: Any = source.subnetwork.model(base)
@@ -80,7 +85,7 @@ class Onnx(Format):
             about = source.about.with_remarks(remarks).with_own_scores(scores if self.int8 else {})
             facts = {"int8": self.int8, SCORES: scores, "before_second_text": _before_second(base.tokenizer)}
             replace(source.exported(self.kind), more=facts).seal(staging)
-            write_card(staging, source.subnetwork, about, self.name, LOAD)
+            write_card(staging, replace(source, about=about), self.name, LOAD)
         return remarks
 
     @classmethod
