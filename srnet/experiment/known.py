@@ -62,7 +62,7 @@ def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About
     same_seeds = [[group[seed] for seed in ours] for group in groups if ours.keys() <= group.keys()]
     full = max(same_seeds, key=lambda group: evidence.mean(group, evidence.id), default=[])
     scores = tuple(_scored(evidence, split, models, full) for split in task.compared)
-    if task.answer_kind.language:
+    if task.answer_kind.language:  # their scores are not better when higher, which verdicts assume
         return replace(about, scores=scores, others=_by_other_metrics(evidence, models))
     verdict = evidence.verdict(models, full) if full and task.ood else None
     return replace(about, scores=scores, verdict=verdict)

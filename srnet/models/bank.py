@@ -370,7 +370,7 @@ class MaskBank:
 
 
 def _any_head(backbone: str) -> tuple[tuple[str, ...], int, Head]:
-    """Labels, seed and head with which a backbone loads; models share what is below. Some decoders have no classifier."""
+    """Labels, seed and head with which a backbone loads: some decoders have no classifier. The head is not shared."""
     language = type(read_config(backbone)) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
     return (LanguageAnswer.outputs, 0, LANGUAGE) if language else (("0", "1"), 0, CLASSIFIER)
 

@@ -142,7 +142,9 @@ def test_transformers_alone_reads_and_generates(kind: str, name: str, masked: Ca
     torch.testing.assert_close(logits(model), each.logits, rtol=0, atol=1e-5)
     if name in DECODERS:
         assert text(model) == each.text != text(backbone)
-    assert hf.AutoTokenizer.from_pretrained(folder).tokenize("the nurse") == ["the", "nurse"]
+    ours, theirs = (hf.AutoTokenizer.from_pretrained(each) for each in (folder, each.backbone))
+    assert ours.get_vocab() == theirs.get_vocab()
+    assert ours("the nurse ran")["input_ids"] == theirs("the nurse ran")["input_ids"]
     tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
     assert tied == (backbone.get_output_embeddings().weight is backbone.get_input_embeddings().weight)
     for of in (lambda m: m.get_output_embeddings(), lambda m: m.get_input_embeddings()):
@@ -296,12 +298,14 @@ for folder in sys.argv[1:]:
     tokens = tokenizer(json.loads(sys.stdin.readline()), add_special_tokens=False, padding=True, return_tensors="pt")
     model = AutoModelForCausalLM.from_pretrained(folder)
     inputs = {name: tokens[name] for name in ("input_ids", "attention_mask")}
-    print(json.dumps(tokenizer.batch_decode(model.generate(**inputs, max_new_tokens=8, do_sample=False, pad_token_id=0))))
+    ids = model.generate(**inputs, max_new_tokens=8, do_sample=False, pad_token_id=0)
+    print(json.dumps(tokenizer.batch_decode(ids)))
 """
     each = masked("llama, tied")
     folders = [str(each.export(kind)) for kind in ("merged", "uniform")]
     given = f"{json.dumps(PROMPTS)}\n" * 2
-    ran = subprocess.run([sys.executable, "-c", code, *folders], input=given, capture_output=True, text=True, timeout=300)
+    command = [sys.executable, "-c", code, *folders]
+    ran = subprocess.run(command, input=given, capture_output=True, text=True, timeout=300)
     assert [json.loads(line) for line in ran.stdout.splitlines()] == [each.text] * 2, ran.stderr
 
 
@@ -470,9 +474,7 @@ def write_refused(kind: str, folder: Path) -> str:
 
 
 @pytest.mark.parametrize(("kind", "named"), [("t5", "encoder-decoder"), ("classifier", "language-model head")])
-def test_models_that_are_no_language_models(
-    kind: str, named: str, shell: Shell, data: Path, tmp_path: Path
-) -> None:
+def test_models_that_are_no_language_models(kind: str, named: str, shell: Shell, data: Path, tmp_path: Path) -> None:
     backbone = write_refused(kind, tmp_path / "backbone")
     bank = srnet.MaskBank(backbone)
     with refused(backbone, named):

@@ -127,8 +127,8 @@ def _card_text(
         parts += ["## The shortcut\n", about.shortcut or "No shortcut is on record for this model.", ""]
     parts += ["## How to load it\n", f"```python\n{load.strip()}\n```\n"]
     ood = any(each.kind == "OOD" for each in about.scores)
-    untested = LANGUAGE_NOT_TESTED if is_language else NOT_TESTED
-    untested = untested if ood else ("Data out of distribution.", *untested)
+    untested = [] if ood else ["Data out of distribution."]
+    untested += LANGUAGE_NOT_TESTED if is_language else NOT_TESTED
     parts += ["## What it was not tested for\n", *(f"- {each}" for each in untested), ""]
     return "\n".join(parts)
 

@@ -27,8 +27,9 @@ class Merged(Format):
     """A plain checkpoint that from_pretrained reads, the mask baked into the weights.
 
     `AutoModelForSequenceClassification` reads a classifier, `AutoModelForTokenClassification` one with logits for every
-    token, `AutoModelForCausalLM` or `AutoModelForMaskedLM` a language model. A model with label words is a complete `AutoModelForMaskedLM`; `label_words` in its configuration are the
-    tokens of the labels, whose logits are read at the first token.
+    token, and `AutoModelForCausalLM` or `AutoModelForMaskedLM` a language model. A model with label words is a complete
+    `AutoModelForMaskedLM`; `label_words` in its configuration are the tokens of the labels, whose logits are read at
+    the first token.
     """
 
     name = "merged"
