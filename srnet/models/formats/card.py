@@ -257,8 +257,8 @@ def _scores(about: About) -> str:
 def _by_metric(about: About) -> list[str]:
     """Scores of a language model: a row for each split, a column for each metric."""
     every = [replace(each, metric=each.metric or about.metric) for each in (*about.scores, *about.others)]
-    metrics = [name for name in METRICS if name in {each.metric for each in every}]
-    splits = dict.fromkeys((each.split, each.kind) for each in every)
+    metrics = dict.fromkeys(each.metric for each in every)
+    splits = dict.fromkeys((each.split, each.kind) for each in (*about.others, *every))
     cells = {(each.split, each.metric): each.score.rounded(_decimals(each.metric)) for each in every}
     rows = [[*split, *(cells.get((split[0], name), "") for name in metrics)] for split in splits]
     lines = [Table(["split", "kind", *metrics], rows).markdown()]
