@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -263,6 +264,18 @@ def test_a_tied_matrix_is_written_once(masked: Callable[[str], Masked]) -> None:
         assert shapes.count((len(tokenizer()), 16)) == count
 
 
+def test_a_folder_with_both_names_of_a_tied_matrix(masked: Callable[[str], Masked], tmp_path: Path) -> None:
+    """As they were written before language models."""
+    from safetensors.torch import load_file, save_file
+
+    each = masked("llama, tied")
+    folder = Path(shutil.copytree(each.export("shrunk"), tmp_path / "shrunk"))
+    state = load_file(folder / "weights.safetensors")
+    save_file({**state, "lm_head.weight": state["model.embed_tokens.weight"].clone()}, folder / "weights.safetensors")
+    forge(folder)
+    torch.testing.assert_close(logits(srnet.load_subnetwork(folder)), each.logits, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("kind", ["merged", "shrunk", "uniform"])
 def test_settings_of_generation_are_the_checkpoints(kind: str, tmp_path: Path) -> None:
     """Also those that transformers reads and refuses to write."""
@@ -427,6 +440,17 @@ def test_a_manifest_from_before_language_models(tiny_backbone: str, tmp_path: Pa
         assert srnet.open_model(tmp_path / kind).labels == ("no", "yes", "maybe")
 
 
+@pytest.mark.parametrize("name", ["gpt2", "bert"])
+def test_from_one_folder_to_another(name: str, masked: Callable[[str], Masked], tmp_path: Path) -> None:
+    each = masked(name)
+    for kind, (format, options) in FORMATS.items():
+        srnet.export_model(each.export("subnetwork"), tmp_path / kind, format=format, **options)
+        found = logits(srnet.load_subnetwork(tmp_path / kind))
+        torch.testing.assert_close(found, each.logits, rtol=0, atol=1e-5)
+    srnet.export_model(each.export("subnetwork"), tmp_path / "half", format="subnetwork", dtype="bfloat16")
+    assert "None are on record" in (tmp_path / "half" / "README.md").read_text()
+
+
 # --- refused -------------------------------------------------------------------------------------------------------
 
 
@@ -460,6 +484,25 @@ def test_a_mask_of_another_model(name: str, masked: Callable[[str], Masked], tmp
         bank.add("merged", masked(name).export("merged"))
     with refused("hash"):
         srnet.load_subnetwork(folder, backbone=other)
+
+
+def test_folders_that_are_no_checkpoints(masked: Callable[[str], Masked], data: Path) -> None:
+    for kind in ("shrunk", "subnetwork"):
+        folder = masked("llama").export(kind)
+        for use in (
+            lambda: srnet.MaskBank(str(folder)),  # noqa: B023
+            lambda: srnet.prune(task_of(data, "stories"), OneShot(0.5), backbone=str(folder)),  # noqa: B023
+        ):
+            with refused(folder):
+                use()
+
+
+def test_a_plain_checkpoint_is_no_subnetwork(masked: Callable[[str], Masked], tmp_path: Path) -> None:
+    """Its head would be a classifier with random weights."""
+    folder = Path(shutil.copytree(masked("llama").export("merged"), tmp_path / "merged"))
+    (folder / "srnet.json").unlink()
+    with refused(folder, "LlamaForCausalLM", "transformers"):
+        srnet.load_subnetwork(folder)
 
 
 def write_refused(kind: str, folder: Path) -> str:
