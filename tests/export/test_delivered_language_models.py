@@ -17,6 +17,7 @@ import pytest
 import torch
 import transformers as hf
 from commands import Shell
+from devices import second_device
 from forging import MISSING, forge
 from huggingface_hub import ModelCard
 from refusals import refused
@@ -200,6 +201,23 @@ def test_a_bank_switches_masks_and_restores_every_bit(
     assert len(parameters) == len(list(base.model.parameters())), "one model in memory, its output layer too"
     bank.save(tmp_path / "bank")
     assert srnet.MaskBank.load(tmp_path / "bank").names == ("full", "balanced", "other")
+
+
+def test_a_bank_on_another_device(masked: Callable[[str], Masked], monkeypatch: pytest.MonkeyPatch) -> None:
+    each = masked("llama")
+    with second_device() as device:
+        monkeypatch.setattr("srnet.models.bank.named_device", lambda name: device)
+        bank = srnet.MaskBank(each.backbone, device="cuda")
+        bank.add("full")
+        bank.add("balanced", each.export("subnetwork"))
+        inputs = {name: tensor.to(device) for name, tensor in tokens().items()}
+        for name, expected in {"balanced": each.baked, "full": plain(Path(each.backbone))}.items():
+            model = bank.use(name)
+            assert {tensor.device for tensor in model.parameters()} == {device}
+            with torch.no_grad():
+                found, wanted = model(**inputs).logits.cpu(), expected(**tokens()).logits
+            there = tokens()["attention_mask"].bool()
+            torch.testing.assert_close(found[there], wanted[there], rtol=0, atol=1e-5)
 
 
 def test_a_bank_of_an_architecture_without_classifiers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -454,8 +472,9 @@ def test_from_one_folder_to_another(name: str, masked: Callable[[str], Masked], 
 # --- refused -------------------------------------------------------------------------------------------------------
 
 
-def test_no_graph_of_a_language_model(shell: Shell, data: Path, tmp_path: Path) -> None:
-    backbone = write_language_model(tmp_path / "b")
+@pytest.mark.parametrize("name", ["llama", "bert"])
+def test_no_graph_of_a_language_model(name: str, shell: Shell, data: Path, tmp_path: Path) -> None:
+    backbone = write_language_model(tmp_path / "b", name)
     pruned = shell(
         "prune", "--task", data / "stories.yaml", "--backbone", backbone, "--pruner", "one-shot", "--sparsity", "0.4",
         "--json", "--quiet",

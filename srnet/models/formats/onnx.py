@@ -69,8 +69,8 @@ class Onnx(Format):
     def write(self, source: Source, out: Path) -> list[str]:
         if source.subnetwork.head.language:
             raise UserError(
-                "an ONNX graph of a language model would have no cache of past tokens, so it is not written",
-                "choose --format merged; optimum-cli export onnx --model FOLDER makes a graph with a cache of it",
+                "language models are not written as ONNX graphs",
+                "choose --format merged, and convert the folder: optimum-cli export onnx --model FOLDER OUT",
             )
         require_onnx()
         base = source.base
