@@ -18,6 +18,7 @@ from test_guide import GUIDES
 from srnet.experiment.nodes.base import answer_of_spec
 from srnet.recipes.files import load_recipe
 from srnet.recipes.tasks import read_task
+from srnet.tasks.answers.base import ANSWERS
 
 
 def test_every_block_is_checked_and_every_exception_is_needed() -> None:
@@ -115,6 +116,8 @@ OWN = {"name": "own", "train": "train.csv", "dev": "dev.csv", "labels": ["entail
 def recipe_of(text: str) -> dict[str, Any]:
     """A recipe with the keys of the text, which may be those of a part."""
     found = yaml.safe_load(text)
+    if found.get("answer") in ANSWERS and ANSWERS[found["answer"]].language:  # a task's own file
+        return {**WHOLE, "task": found}
     return {**WHOLE, "task": {**OWN, **found}} if "ood" in found else {**WHOLE, **found}
 
 

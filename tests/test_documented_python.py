@@ -85,6 +85,8 @@ def write_models_and_files() -> None:
         srnet.export_model(key, name, format=kind)
     for name in ("exported/nli", "exported/qqp"):
         shutil.copytree("DIR", name)
+    balanced = srnet.prune(srnet.GrammarTask("sentences"), srnet.OneShot(sparsity=0.2), backbone="srnet-decoder")
+    srnet.export_model(balanced.key, "exported/balanced", format="subnetwork")
     write_own_model(Path("FOLDER"))
     write_own_files()
 

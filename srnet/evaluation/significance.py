@@ -31,10 +31,11 @@ class Spread:
     seeds: int
 
     def __str__(self) -> str:
-        return self.text()
+        return self.rounded(1)
 
-    def text(self, digits: int = 1) -> str:
-        return f"{self.mean:.{digits}f} ± {self.sd:.{digits}f}" if self.seeds > 1 else f"{self.mean:.{digits}f}"
+    def rounded(self, decimals: int) -> str:
+        mean, sd = f"{self.mean:.{decimals}f}", f"{self.sd:.{decimals}f}"
+        return f"{mean} ± {sd}" if self.seeds > 1 else mean
 
 
 def spread(values: Sequence[float]) -> Spread:

@@ -58,12 +58,17 @@ def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About
     if not ours:
         return about
     evidence = Evidence[_Evaluation](task, lambda each: read_answers(store, each.key, task), keeps=keeps)
-    models, groups = list(ours.values()), _full_models(store, stored, model)
-    same_seeds = [[group[seed] for seed in ours] for group in groups if ours.keys() <= group.keys()]
-    full = max(same_seeds, key=lambda group: evidence.mean(group, evidence.id), default=[])
-    scores = tuple(_scored(evidence, split, models, full) for split in task.compared)
-    verdict = evidence.verdict(models, full) if full and task.ood else None
-    return replace(about, scores=scores, verdict=verdict)
+    models, groups = list(ours.values()), _full_models(store, stored, model, task.answer_kind.language)
+    if task.answer_kind.language:
+        full = [each for group in groups for each in list(group.values())[:1] * len(ours)]  # one is that of all seeds
+        others, against = _by_other_metrics(evidence, models), ()  # less is not always better or worse
+    else:
+        same_seeds = [[group[seed] for seed in ours] for group in groups if ours.keys() <= group.keys()]
+        full = against = max(same_seeds, key=lambda group: evidence.mean(group, evidence.id), default=[])
+        others = ()
+    scores = tuple(_scored(evidence, split, models, against) for split in task.compared)
+    verdict = evidence.verdict(models, full) if full and evidence.can_judge else None
+    return replace(about, scores=scores, others=others, verdict=verdict)
 
 
 def _suspicion(node: ModelNode, task: Task) -> str:
@@ -84,9 +89,14 @@ class _Evaluation:
         """The model, whatever its seed."""
         return _without_seeds(self.model)
 
-    def is_full_model_of(self, raw: Description) -> bool:
-        """Whether the model is the raw one, fine-tuned with cross-entropy and nothing else, here or elsewhere."""
+    def is_full_model_of(self, raw: Description, is_language: bool) -> bool:
+        """Whether the model is the raw one, fine-tuned with cross-entropy and nothing else, here or elsewhere.
+
+        A language model is full as it is.
+        """
         tuned = self.model
+        if is_language:
+            return tuned.get("type") == "Pretrained" and _without_seeds(tuned) == _without_seeds(raw)
         if self.model.get("type") == "FineTune" and self.model["objective"].get("name") == "ce":
             tuned = self.model["parent"]
         elif self.model.get("type") != "FineTuned":
@@ -109,11 +119,13 @@ def _by_seed(store: Store, evaluations: Sequence[_Evaluation]) -> dict[int, _Eva
     return dict(sorted(found.items()))
 
 
-def _full_models(store: Store, stored: Sequence[_Evaluation], model: Description) -> list[dict[int, _Evaluation]]:
+def _full_models(
+    store: Store, stored: Sequence[_Evaluation], model: Description, is_language: bool
+) -> list[dict[int, _Evaluation]]:
     """The full CE models of the same raw model, by seed: one group a training; none if the model is one of them."""
     groups: dict[str, list[_Evaluation]] = {}
     for each in stored:
-        if each.is_full_model_of(_raw(model)):
+        if each.is_full_model_of(_raw(model), is_language):
             groups.setdefault(each.expression, []).append(each)
     return [] if _without_seeds(model) in groups else [_by_seed(store, group) for group in groups.values()]
 
@@ -126,6 +138,17 @@ def _scored(
     constant = baseline(task.answer_kind, task.metric, data.labels)
     # rounded as in the tables of scores
     return Scored(split, data.kind, spread(evidence.scores(ours, split)), gain, round(constant, 4))
+
+
+def _by_other_metrics(evidence: Evidence[_Evaluation], ours: Sequence[_Evaluation]) -> tuple[Scored, ...]:
+    """The scores by all metrics but the task's, on every split that has them."""
+    task, found = evidence.task, list[Scored]()
+    names = [name for name in task.answer_kind.metrics_for(task.labels) if name != task.metric]
+    for split in task.scored:
+        data = task.splits[split]
+        for name in task.answer_kind.measured(names, data.labels):
+            found.append(Scored(split, data.kind, spread(evidence.scores(ours, split, name)), metric=name))
+    return tuple(found)
 
 
 def _raw(model: Description) -> Description:

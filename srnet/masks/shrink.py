@@ -217,13 +217,16 @@ class _OnlyBias(nn.Module):
 class _NoUnits(nn.Module):
     """A block without units: the bias of its last layer, if the block contains that layer."""
 
-    def __init__(self, last: str, layer: _OnlyBias | None, attends: bool) -> None:
+    def __init__(self, last: str, layer: _OnlyBias | None, attends: bool, number: int) -> None:
         super().__init__()
-        self.last, self.attends = last, attends
+        self.last, self.attends, self.number = last, attends, number
         if layer is not None:
             self.add_module(last, layer)
 
-    def forward(self, hidden_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, hidden_states: torch.Tensor, *args: Any, past_key_values: Any = None, **kwargs: Any) -> Any:
+        if self.attends and past_key_values is not None:  # in generation, tokens are counted in the first layer's cache
+            counted = hidden_states.new_zeros(len(hidden_states), 1, hidden_states.shape[1], 1)
+            past_key_values.update(counted, counted, self.number)
         if self.last:
             hidden_states = self.get_submodule(self.last)(hidden_states)
         return (hidden_states, None) if self.attends else hidden_states  # there are no attention weights
@@ -236,4 +239,5 @@ def _bypass(model: nn.Module, block: Block) -> None:
     if not inside:
         model.set_submodule(block.output, last)
     name = block.output.removeprefix(f"{block.name}.") if inside else ""
-    model.set_submodule(block.name, _NoUnits(name, last if inside else None, block.kind == "attention"))
+    attends = block.kind == "attention"
+    model.set_submodule(block.name, _NoUnits(name, last if inside else None, attends, block.layer))

@@ -131,15 +131,19 @@ class LoadedBackbone:
         return readable_length(self.name, self.model, self.tokenizer, wanted)
 
     def twins(self) -> dict[str, str]:
-        """Tensors that share memory with an earlier one (T5's embeddings): their names, and the earlier one's name."""
-        first: dict[int, str] = {}
-        tensors = ((name, t) for name, t in self.model.state_dict().items() if t.numel())
-        pairs = {name: first.setdefault(tensor.data_ptr(), name) for name, tensor in tensors}
-        return {name: other for name, other in pairs.items() if name != other}
+        return twins_of(self.model)
 
     def pretrained(self) -> dict[str, torch.Tensor]:
         """The backbone's own tensors, without the head."""
         return {name: t for name, t in self.model.state_dict().items() if name not in self.fresh}
+
+
+def twins_of(model: nn.Module) -> dict[str, str]:
+    """Tensors that share memory with an earlier one (T5's embeddings): their names, and the earlier one's name."""
+    first: dict[int, str] = {}
+    tensors = ((name, t) for name, t in model.state_dict().items() if t.numel())
+    pairs = {name: first.setdefault(tensor.data_ptr(), name) for name, tensor in tensors}
+    return {name: other for name, other in pairs.items() if name != other}
 
 
 def load_backbone(name: str, labels: tuple[str, ...], seed: int, head: Head = CLASSIFIER) -> LoadedBackbone:

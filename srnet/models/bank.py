@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING, PreTrainedModel
 from transformers.utils import ModelOutput
 
 from srnet.core.arrays import check_finite
@@ -25,8 +25,10 @@ from srnet.core.names import file_name
 from srnet.core.sealed import Manifest, check_files
 from srnet.masks.mask import Mask
 from srnet.models.backbones import LoadedBackbone, load_backbone
-from srnet.models.heads import Head
+from srnet.models.checkpoints import read_config
+from srnet.models.heads import CLASSIFIER, LANGUAGE, Head
 from srnet.models.subnetwork import ALL, FILES, SUBNETWORK, Index, Subnetwork, stored_entries
+from srnet.tasks.answers.text import LanguageAnswer
 
 
 def _are_tasks(value: object) -> bool:
@@ -157,6 +159,14 @@ class MaskBank:
         with bank.using("qqp"):
             ...
 
+    For a language model a mask is a task, and `add` without a folder adds the model as it was pre-trained:
+
+        bank = srnet.MaskBank("DECODER")
+        bank.add("full")
+        bank.add("balanced", "exported/balanced")
+        with bank.using("balanced") as model:
+            model.generate(...)
+
     A task whose weights are the backbone's own (a mask of the raw model) costs one bit a weight and its head; one of a
     fine-tuned model also costs its kept values. The models share their tensors, in float32: ask for `bank.model` after
     each switch. They stay on `device` (cpu, cuda, cuda:1; auto is a GPU, if there is one), as do the masks. A switch
@@ -175,7 +185,7 @@ class MaskBank:
         """Tensors that do not hold the backbone's own values."""
         self._folder = tempfile.TemporaryDirectory(prefix="srnet-bank-")
         self._originals = _Originals(Path(self._folder.name))
-        base = load_backbone(backbone, ("0", "1"), seed=0)
+        base = load_backbone(backbone, *_any_head(backbone))
         base.model.to(self.device)
         self._base = base.model.base_model.requires_grad_(False)
         """Its modules serve every task that changes nothing but values: for ten tasks they would take 50 MB."""
@@ -197,17 +207,25 @@ class MaskBank:
     def tokenizer(self) -> Any:
         return self._tasks[self._in_use()].tokenizer
 
-    def add(self, name: str, folder: Path | str) -> None:
-        """Read a subnetwork's folder. For a moment this takes the memory of a second model and of the mask."""
+    def add(self, name: str, folder: Path | str | None = None) -> None:
+        """Read a subnetwork's folder; without one, the backbone's own language model.
+
+        For a moment this takes the memory of a second model and of the mask.
+        """
         if file_name("a task", name) in self._tasks:
             raise UserError(f"the bank has a task '{name}' already", "remove it first, or take another name")
         with self._returning():
             self._switch(None)  # the tensors hold the backbone's own values while others are compared with them
-            task = self._added(name, *Subnetwork.open(Path(folder), self.backbone))
+            opened = self._unpruned() if folder is None else Subnetwork.open(Path(folder), self.backbone)
+            task = self._added(name, *opened)
         with new_folder(Path(self._folder.name) / name) as staging:
-            _copy(Path(folder), staging)
+            opened[0].write_into(staging) if folder is None else _copy(Path(folder), staging)
         self._tasks[name] = task
         _return_freed_memory()
+
+    def _unpruned(self) -> tuple[Subnetwork, LoadedBackbone]:
+        base = load_backbone(self.backbone, LanguageAnswer.outputs, 0, LANGUAGE)
+        return Subnetwork(self.backbone, base.sha256, LanguageAnswer.outputs, {}, head=LANGUAGE), base
 
     def remove(self, name: str) -> None:
         self._known(name)
@@ -280,6 +298,8 @@ class MaskBank:
     def _added(self, name: str, subnetwork: Subnetwork, base: LoadedBackbone) -> _Task:
         """The task's model, on the bank's tensors wherever they are the same."""
         subnetwork.check(base)
+        if subnetwork.head.language:
+            self._adopt(base)
         own, twins = dict(base.model.named_parameters()), base.twins()
         same = {n for n, p in self._shared.items() if n in own and _equal(p.data.cpu(), own[n].data)}
         changes = self._changes(subnetwork, same, twins)
@@ -292,6 +312,13 @@ class MaskBank:
         model.register_forward_hook(lambda module, inputs, output: _check_logits(name, output))
         tokenizer = self._tokenizers.setdefault(subnetwork.head, base.tokenizer)
         return _Task(model, tokenizer, changes)
+
+    def _adopt(self, base: LoadedBackbone) -> None:
+        """Share the layers of a language model above the backbone too: an output layer has the vocabulary's size."""
+        for name, own in base.model.named_parameters():
+            if name not in self._shared:
+                shared = nn.Parameter(own.data.clone().to(self.device), requires_grad=False)
+                self._shared[name], self._places[name] = shared, shared.data_ptr()
 
     def _share(self, model: PreTrainedModel, parameters: dict[int, nn.Parameter]) -> None:
         """Put the bank's parameters in place of those with these ids, and its modules where all are the bank's."""
@@ -340,6 +367,12 @@ class MaskBank:
         for name in names:
             bank.add(name, folder / name)
         return bank
+
+
+def _any_head(backbone: str) -> tuple[tuple[str, ...], int, Head]:
+    """Labels, seed and head with which a backbone loads: some decoders have no classifier. The head is not shared."""
+    language = type(read_config(backbone)) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    return (LanguageAnswer.outputs, 0, LANGUAGE) if language else (("0", "1"), 0, CLASSIFIER)
 
 
 def _check_logits(name: str, output: Any) -> None:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srnet.core.errors import UserError, reason
-from srnet.core.files import FieldType, read_json_object
-from srnet.core.names import AS_IS
+from srnet.core.files import FieldType, read_json_object, write_text
+from srnet.core.lazy import transformers
+from srnet.core.names import AS_IS, FILLS_MASKS
 from srnet.core.sealed import Manifest, are_indices, are_texts, is_length
 from srnet.models.checkpoints import reading, tokenizer_in
-from srnet.models.heads import Head, use_words
+from srnet.models.heads import Head, fills_masks, use_words
 from srnet.models.model import TorchModel
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 WEIGHTS, TOKENIZER = "weights.safetensors", "tokenizer.json"
 TOKENIZER_IN = "the tokenizer in "
+_GENERATION = "generation_config.json"
 
 
 def _are_units(value: object) -> bool:
@@ -35,9 +37,9 @@ def _are_units(value: object) -> bool:
 _FIELDS: dict[str, FieldType] = {
     "kind": str, "max_length": is_length, "sparsity": float, "units": _are_units, "more": dict, "per_token": bool,
     "labels": are_texts, "label_words": are_texts, "inputs": are_texts, "label_word_ids": are_indices, "files": dict,
-    "as_is": bool,
+    "as_is": bool, "language": bool,
 }  # fmt: skip
-EXPORT = Manifest("srnet.json", "an exported model", _FIELDS, defaults={"as_is": False})
+EXPORT = Manifest("srnet.json", "an exported model", _FIELDS, defaults={"as_is": False, "language": False})
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Exported:
     """Whether the model gives logits for every token."""
     as_is: bool = False
     """Whether texts are encoded as the tokenizer alone does."""
+    language: bool = False
+    """Whether it is a language model with its complete vocabulary."""
     max_length: int = 128
     """Tokens at which texts are cut."""
     inputs: tuple[str, ...] = ("input_ids", "attention_mask")
@@ -67,7 +71,7 @@ class Exported:
 
     @property
     def head(self) -> Head:
-        return Head(self.label_words, self.per_token, self.as_is)
+        return Head(self.label_words, self.per_token, self.as_is, self.language)
 
     def fit(self, tokenizer: Any) -> None:
         """Make the folder's tokenizer encode texts as in training."""
@@ -101,7 +105,7 @@ def open_export(folder: Path, load: Callable[[Path, Exported], Any]) -> TorchMod
     exported = Exported.read(folder)
     with opening(folder):
         module = load(folder, exported).eval()
-    tokenizer = partial(_load_tokenizer, folder, exported)
+    tokenizer = partial(_load_tokenizer, folder, exported, exported.language and fills_masks(module.config))
     return TorchModel(**exported.known(folder), load_tokenizer=tokenizer, module=module)
 
 
@@ -112,11 +116,40 @@ def restricted(model: Any, exported: Exported) -> Any:
     return model
 
 
-def _load_tokenizer(folder: Path, exported: Exported) -> Any:
+def _load_tokenizer(folder: Path, exported: Exported, fills: bool) -> Any:
     with opening(folder, TOKENIZER_IN):
         tokenizer = tokenizer_in(folder)
     exported.fit(tokenizer)
+    setattr(tokenizer, FILLS_MASKS, fills)
     return tokenizer
+
+
+# --- settings for the generation of text ---------------------------------------------------------------------------
+
+
+def save_checkpoint(model: Any, folder: Path) -> None:
+    """`save_pretrained`, which refuses to write settings that it reads, such as a temperature without sampling."""
+    if not model.can_generate():
+        model.save_pretrained(folder)
+        return
+    kept, model.generation_config = model.generation_config, transformers.GenerationConfig()
+    try:
+        model.save_pretrained(folder)
+    finally:
+        model.generation_config = kept
+    write_generation(model, folder)
+
+
+def write_generation(model: Any, folder: Path) -> None:
+    """Write the settings as the checkpoint has them."""
+    if model.can_generate():
+        write_text(folder / _GENERATION, model.generation_config.to_json_string())
+
+
+def read_generation(model: Any, folder: Path) -> None:
+    """Give a model that was not read by `from_pretrained` the settings in its folder."""
+    if (folder / _GENERATION).is_file():
+        model.generation_config = transformers.GenerationConfig.from_dict(read_json_object(folder / _GENERATION))
 
 
 @contextmanager

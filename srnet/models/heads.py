@@ -40,6 +40,12 @@ class Head:
             return transformers.AutoModelForTokenClassification
         return transformers.AutoModelForSequenceClassification
 
+    def pipeline(self, config: Any) -> str:
+        """The Hub's name for what a model with this head does."""
+        if not self.language:
+            return "text-classification"
+        return "fill-mask" if fills_masks(config) else "text-generation"
+
 
 CLASSIFIER = Head()
 LANGUAGE = Head(language=True)

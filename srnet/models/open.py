@@ -167,6 +167,9 @@ def load_subnetwork(folder: Path | str, backbone: str | None = None) -> PreTrain
     model = _open_folder(folder) if backbone is None else SubnetworkFolder.read(folder, backbone)
     if not isinstance(model, TorchModel):
         raise UserError(f"{folder} is an ONNX model", "onnxruntime runs it: see examples/onnx_classify.py")
+    if model.not_classifier:  # a checkpoint of others: its head would be random
+        fix = "load it with transformers, as what its config.json names"
+        raise UserError(f"{folder} holds no subnetwork, and {model.not_classifier}", fix)
     return model.module
 
 

@@ -39,7 +39,7 @@ def score_table(results: Results, names: Sequence[str] = ()) -> Table:
 
 def _score(score: Spread, column: Column) -> str:
     """The mean and its standard deviation; two more digits where scores are no percentages and below 10."""
-    return str(score) if column.is_percentage or score.mean >= 10.0 else score.text(digits=3)
+    return str(score) if column.is_percentage or score.mean >= 10.0 else score.rounded(3)
 
 
 def _verdict_column(results: Results) -> list[str]:

@@ -92,6 +92,7 @@ FORGED: list[tuple[str, dict[str, Any]]] = [
     *(("coded", {"format": value}) for value in (99, True, 1)),
     *((kind, {"max_length": value}) for kind in ("coded", "merged", "onnx") for value in NO_LENGTH),
     *((kind, {"labels": value}) for kind in ("coded", "shrunk", "onnx") for value in NO_TEXTS),
+    *((kind, {"language": value}) for kind in ("merged", "shrunk") for value in (True, "yes", 1)),
     *(("shrunk", {"units": value}) for value in ([], {"nowhere": [0]})),
     *(("shrunk", {"units": {BLOCK: value}}) for value in ([10**9], [3, 3], "all", [1])),
     *(("shrunk", {"label_words": ["a"], "label_word_ids": [value]}) for value in (10**9, -1, "x")),

@@ -45,9 +45,14 @@ class Source:
     def base(self) -> LoadedBackbone:
         """The backbone, with a tokenizer that truncates as it did in training, where that is known."""
         base = self.loaded or self.subnetwork.base()
-        if self.subnetwork.max_length is not None:
+        if self.subnetwork.max_length is not None and not self.subnetwork.head.language:  # which generates longer texts
             base.tokenizer.model_max_length = base.max_length(self.max_length)
         return base
+
+    @property
+    def pipeline(self) -> str:
+        """The Hub's name for what the model does."""
+        return self.subnetwork.head.pipeline(self.base.model.config)
 
     def exported(self, kind: str) -> Exported:
         """The facts for the manifest of a folder."""
@@ -59,6 +64,7 @@ class Source:
             label_word_ids=tuple(token_ids(head.words, base.tokenizer)),
             per_token=head.per_token,
             as_is=head.as_is,
+            language=head.language,
             max_length=base.max_length(self.max_length),
             inputs=tuple(base.tokenizer.model_input_names),
             sparsity=self.subnetwork.sparsity,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from srnet.core.errors import UserError
 from srnet.core.files import new_folder, require_new
-from srnet.core.lazy import torch
+from srnet.core.lazy import torch, transformers
 from srnet.models.backbones import LoadedBackbone, load_language_model
 from srnet.models.checkpoints import read_pretrained
-from srnet.models.exported import Exported, open_export, restricted
+from srnet.models.exported import Exported, open_export, restricted, save_checkpoint
 from srnet.models.formats.base import Format, Source, register
-from srnet.models.formats.card import write_card
-from srnet.models.heads import Head, token_ids
+from srnet.models.formats.card import EXAMPLES, write_card
+from srnet.models.heads import token_ids
 from srnet.models.model import OpenModel
 
 if TYPE_CHECKING:
@@ -27,8 +27,9 @@ class Merged(Format):
     """A plain checkpoint that from_pretrained reads, the mask baked into the weights.
 
     `AutoModelForSequenceClassification` reads a classifier, `AutoModelForTokenClassification` one with logits for every
-    token. A model with label words is a complete `AutoModelForMaskedLM`; `label_words` in its configuration are the
-    tokens of the labels, whose logits are read at the first token.
+    token, and `AutoModelForCausalLM` or `AutoModelForMaskedLM` a language model. A model with label words is a complete
+    `AutoModelForMaskedLM`; `label_words` in its configuration are the tokens of the labels, whose logits are read at
+    the first token.
     """
 
     name = "merged"
@@ -45,7 +46,8 @@ class Merged(Format):
 
 def _load(folder: Path, exported: Exported) -> Any:
     options: dict[str, Any] = {"use_safetensors": True, "dtype": torch.float32, "output_loading_info": True}
-    model, info = read_pretrained(exported.head.loader(), folder, **options)
+    loader = exported.head.loader(read_pretrained(transformers.AutoConfig, folder))
+    model, info = read_pretrained(loader, folder, **options)
     if info["missing_keys"]:
         raise UserError(f"{folder} has no '{min(info['missing_keys'])}'", "export the model again")
     return restricted(model, exported)
@@ -65,20 +67,21 @@ def whole_model(subnetwork: Subnetwork, base: LoadedBackbone) -> Any:
 def write_checkpoint(source: Source, model: Any, folder: Path, format: str) -> None:
     """Write a new folder for `from_pretrained`."""
     with new_folder(folder) as staging:
-        model.save_pretrained(staging)
+        save_checkpoint(model, staging)
         source.base.tokenizer.save_pretrained(staging)
         source.exported(Merged.kind).seal(staging)
-        write_card(staging, source.subnetwork, source.about, format, _how_to_load(source.subnetwork.head))
+        write_card(staging, source, format, _how_to_load(source))
 
 
-def _how_to_load(head: Head) -> str:
-    loader = head.loader().__name__
+def _how_to_load(source: Source) -> str:
+    head = source.subnetwork.head
+    loader = head.loader(source.base.model.config).__name__
     words = "  # config.label_words: the tokens whose logits, at the first token, stand for the labels"
     return (
         f"from transformers import {loader}, AutoTokenizer\n\n"
         f'model = {loader}.from_pretrained("DIR")  # this folder{words if head.words else ""}\n'
         'tokenizer = AutoTokenizer.from_pretrained("DIR")\n'
-        'print(model(**tokenizer("a text", "another text", return_tensors="pt")).logits)'
+        f"{EXAMPLES[source.pipeline]}"
     )
 
 

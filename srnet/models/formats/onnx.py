@@ -67,6 +67,11 @@ class Onnx(Format):
         require_onnx()
 
     def write(self, source: Source, out: Path) -> list[str]:
+        if source.subnetwork.head.language:
+            raise UserError(
+                "language models are not written as ONNX graphs",
+                "choose --format merged, and convert the folder: optimum-cli export onnx --model FOLDER OUT",
+            )
         require_onnx()
         base = source.base
         model: Any = source.subnetwork.model(base)
@@ -80,7 +85,7 @@ class Onnx(Format):
             about = source.about.with_remarks(remarks).with_own_scores(scores if self.int8 else {})
             facts = {"int8": self.int8, SCORES: scores, "before_second_text": _before_second(base.tokenizer)}
             replace(source.exported(self.kind), more=facts).seal(staging)
-            write_card(staging, source.subnetwork, about, self.name, LOAD)
+            write_card(staging, replace(source, about=about), self.name, LOAD)
         return remarks
 
     @classmethod

@@ -11,10 +11,19 @@ from srnet.core.files import new_folder, read_bytes, write_bytes
 from srnet.core.lazy import transformers
 from srnet.masks.granularity import WEIGHT, Granularity
 from srnet.masks.units import blocks_of
+from srnet.models.backbones import twins_of
 from srnet.models.checkpoints import read_pretrained
-from srnet.models.exported import EXPORT, WEIGHTS, Exported, open_export, restricted
+from srnet.models.exported import (
+    EXPORT,
+    WEIGHTS,
+    Exported,
+    open_export,
+    read_generation,
+    restricted,
+    write_generation,
+)
 from srnet.models.formats.base import Format, Source, register
-from srnet.models.formats.card import write_card
+from srnet.models.formats.card import EXAMPLES, write_card
 from srnet.models.formats.merged import whole_model, write_checkpoint
 from srnet.models.model import OpenModel
 
@@ -27,7 +36,6 @@ from transformers import AutoTokenizer
 
 model = srnet.load_subnetwork("DIR")  # this folder; no backbone is needed
 tokenizer = AutoTokenizer.from_pretrained("DIR")
-print(model(**tokenizer("a text", "another text", return_tensors="pt")).logits)
 """
 
 
@@ -71,16 +79,18 @@ class Shrunk(Format):
 
 
 def _write(source: Source, model: Any, left: Units, out: Path) -> None:
-    """Tensors that share their memory are written twice: they are small."""
+    """Of tensors that share their memory, such as the output layer and the embeddings, one is written."""
     from safetensors.torch import save
 
-    state = {name: tensor.detach().clone().contiguous() for name, tensor in model.state_dict().items()}
+    twins = twins_of(model)
+    state = {n: tensor.detach().clone().contiguous() for n, tensor in model.state_dict().items() if n not in twins}
     with new_folder(out) as staging:
         model.config.save_pretrained(staging)
+        write_generation(model, staging)
         write_bytes(staging / WEIGHTS, save(state))
         source.base.tokenizer.save_pretrained(staging)
         replace(source.exported(Shrunk.kind), units=left).seal(staging)
-        write_card(staging, source.subnetwork, source.about, Shrunk.name, LOAD)
+        write_card(staging, source, Shrunk.name, LOAD + EXAMPLES[source.pipeline])
 
 
 def _load(folder: Path, exported: Exported) -> Any:
@@ -92,14 +102,19 @@ def _load(folder: Path, exported: Exported) -> Any:
 
     config = read_pretrained(transformers.AutoConfig, folder)
     with no_init_weights():
-        model = restricted(exported.head.loader().from_config(config), exported)
+        made = exported.head.loader(config).from_config(config)
+    made.tie_weights()  # a part of the initialisation that was left out
+    model = restricted(made, exported)
     sizes = {block.name: block.size for block in blocks_of(model)}
     for name, units in exported.units.items():
         if name not in sizes or any(unit >= sizes[name] for unit in units):
             path = folder / EXPORT.file
             raise UserError(f"{path} has units of '{name}' that the model does not have", "restore the file")
     cut_blocks(model, exported.units)
-    model.load_state_dict(load(read_bytes(folder / WEIGHTS)))
+    state = load(read_bytes(folder / WEIGHTS))
+    missing = {name: state[other] for name, other in twins_of(model).items() if name not in state and other in state}
+    model.load_state_dict(state | missing)
+    read_generation(model, folder)
     return model
 
 

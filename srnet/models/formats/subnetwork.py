@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +13,7 @@ from srnet.core.arrays import finite_logits
 from srnet.core.files import new_folder
 from srnet.core.lazy import no_grad
 from srnet.models.formats.base import Format, Source, register
-from srnet.models.formats.card import write_card
+from srnet.models.formats.card import EXAMPLES, write_card
 from srnet.models.model import TorchModel
 from srnet.tasks.splits import Example, Split
 
@@ -29,9 +29,14 @@ import srnet
 
 model = srnet.load_subnetwork("DIR")  # this folder; backbone="..." is the backbone's location, if it has moved
 """
+TOKENS = """
+from transformers import AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained(model.name_or_path)  # the backbone's
+"""
 EXACT = "float32"
-SAMPLE_ROWS = 32
-"""Rows of ID dev that are compared."""
+SAMPLE_ROWS, LANGUAGE_ROWS = 32, 4
+"""Rows of ID dev that are compared. Language models have a logit for each token of the vocabulary."""
 PAIRS = (
     ("The lawyer saw the doctor.", "The doctor saw the lawyer."),
     ("How do I learn to play the piano?", "What is the best way to learn the piano?"),
@@ -59,7 +64,7 @@ def sample_of(task: Task | None, base: LoadedBackbone, max_length: int) -> _Samp
         split = Split.of("sentences", "ID", [Example(str(row), *pair, 0) for row, pair in enumerate(PAIRS)])
         name, data = f"{len(PAIRS)} pairs of sentences", encode(split, base.tokenizer, base.max_length(max_length))
     else:
-        split = task.dev.sample(SAMPLE_ROWS)
+        split = task.dev.sample(LANGUAGE_ROWS if task.answer_kind.language else SAMPLE_ROWS)
         name, data = (
             f"{len(split)} rows of {split.name}",
             inputs_for(task.answer_kind, split, base.tokenizer, base.max_length(max_length)),
@@ -106,7 +111,9 @@ class SubnetworkFolder(Format):
             lines.append(f"stored as {self.dtype}: logits move by at most {moved:.2g} ({sample.name})")
         with new_folder(out) as staging:
             subnetwork.write_coded_into(staging, base, self.dtype, **fields)
-            write_card(staging, subnetwork, source.about.with_remarks(lines), self.name, LOAD)
+            about = source.about.with_remarks(lines)
+            load = LOAD + (TOKENS + EXAMPLES[source.pipeline]) * subnetwork.head.language
+            write_card(staging, replace(source, about=about), self.name, load)
         return lines
 
     @classmethod
