@@ -30,7 +30,9 @@ LANGUAGE = "language"
 def ability_of(task: Task) -> tuple[str, Metric] | None:
     """The split and the metric of the language ability; None where a task of pairs has nothing that measures it."""
     kind = task.answer_kind
-    for split, metric in ((task.dev.name, "lms"), *((name, "perplexity") for name in (*task.id_tests, task.dev.name))):
+    if task.answer == TEXTS.name:
+        return task.dev.name, "perplexity"
+    for split, metric in ((task.dev.name, "lms"), *((name, "perplexity") for name in task.id_tests)):
         if kind.measured([metric], task.splits[split].labels):
             return split, metric
     return None

@@ -59,16 +59,16 @@ def known_about(store: Store, node: ModelNode, keeps: float = KEEPS_ID) -> About
         return about
     evidence = Evidence[_Evaluation](task, lambda each: read_answers(store, each.key, task), keeps=keeps)
     models, groups = list(ours.values()), _full_models(store, stored, model, task.answer_kind.language)
-    if task.answer_kind.language:
-        full = [each for group in groups for each in list(group.values())[:1] * len(ours)]  # one is that of all seeds
-        others, against = _by_other_metrics(evidence, models), ()  # less is not always better or worse
+    if task.answer_kind.language:  # the full model is the same for all seeds
+        full = [each for group in groups for each in list(group.values())[:1] * len(ours)]
+        # without differences from the full model: less is not always worse
+        scores, others = (_scored(evidence, split, models, []) for split in task.compared), _others(evidence, models)
     else:
         same_seeds = [[group[seed] for seed in ours] for group in groups if ours.keys() <= group.keys()]
-        full = against = max(same_seeds, key=lambda group: evidence.mean(group, evidence.id), default=[])
-        others = ()
-    scores = tuple(_scored(evidence, split, models, against) for split in task.compared)
+        full = max(same_seeds, key=lambda group: evidence.mean(group, evidence.id), default=[])
+        scores, others = (_scored(evidence, split, models, full) for split in task.compared), ()
     verdict = evidence.verdict(models, full) if full and evidence.can_judge else None
-    return replace(about, scores=scores, others=others, verdict=verdict)
+    return replace(about, scores=tuple(scores), others=others, verdict=verdict)
 
 
 def _suspicion(node: ModelNode, task: Task) -> str:
@@ -140,7 +140,7 @@ def _scored(
     return Scored(split, data.kind, spread(evidence.scores(ours, split)), gain, round(constant, 4))
 
 
-def _by_other_metrics(evidence: Evidence[_Evaluation], ours: Sequence[_Evaluation]) -> tuple[Scored, ...]:
+def _others(evidence: Evidence[_Evaluation], ours: Sequence[_Evaluation]) -> tuple[Scored, ...]:
     """The scores by all metrics but the task's, on every split that has them."""
     task, found = evidence.task, list[Scored]()
     names = [name for name in task.answer_kind.metrics_for(task.labels) if name != task.metric]
