@@ -116,7 +116,10 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "leaks": NAME, "bad_rows": NAME, "decision": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6),
         "plant": (0.0, 1.0),
     },
-    "Pace": {"rounds": (1, 10**7), "lengths": ((0,), (32, 2**21)), "batch": (0, 2**21), "threads": (0, 1025)},
+    "Pace": {
+        "rounds": (1, 10**7), "lengths": ((0,), (32, 2**21)), "batch": (0, 2**21), "threads": (0, 1025),
+        "prompts": (0, 2**21), "new_tokens": (0, 2**21),
+    },
     "PageOptions": {"port": (-1, 65536), "max_length": MAX_LENGTH},
     "AuditOptions": {"contrast_rows": COUNT, "max_length": MAX_LENGTH},
 }  # fmt: skip

@@ -38,7 +38,7 @@ MARKERS = "os^Dv"
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of a forward pass or of generating, over rounds; how often a second `rows` texts would go through."""
+    """Milliseconds, over rounds, of a forward pass or of generating; how often `rows` texts go through a second."""
 
     rows: int
     length: int
