@@ -120,7 +120,7 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "rounds": (1, 10**7), "lengths": ((0,), (32, 2**21)), "batch": (0, 2**21), "threads": (0, 1025),
         "prompts": (0, 2**21), "new_tokens": (0, 2**21),
     },
-    "PageOptions": {"port": (-1, 65536), "max_length": MAX_LENGTH},
+    "PageOptions": {"port": (-1, 65536), "max_length": MAX_LENGTH, "new_tokens": (0, 1001)},
     "AuditOptions": {"contrast_rows": COUNT, "max_length": MAX_LENGTH},
 }  # fmt: skip
 """Values that a field refuses, by class and field; subclasses refuse them too."""

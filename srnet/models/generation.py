@@ -36,12 +36,18 @@ class _Watched:
 
 
 def generate(
-    model: TorchModel, batch: Batch, most: int, ends: Sequence[int] = (), on_tokens: OnTokens = lambda: None
+    model: TorchModel,
+    batch: Batch,
+    most: int,
+    ends: Sequence[int] = (),
+    on_tokens: OnTokens = lambda: None,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> torch.Tensor:
     """The likeliest next tokens, one after another, on the host: at most `most` for each row of a batch.
 
-    They stop after one of `ends`. `on_tokens` is called when the prompts are there, and then with each new token. What
-    the checkpoint says about generation, such as sampling or penalties, is not used.
+    They stop after one of `ends`, or after the token during which `stopped` became true. `on_tokens` is called when the
+    prompts are there, and then with each new token. What the checkpoint says about generation, such as sampling or
+    penalties, is not used.
     """
     module: Any = model.module.eval()
     device = current_device()
@@ -49,8 +55,14 @@ def generate(
     inputs = {name: tensor.to(device) for name, tensor in batch.items()}
     prompt = inputs["input_ids"].shape[1]
     with _plain_settings(module, most, ends), torch.inference_mode():
-        found: torch.Tensor = module.generate(**inputs, streamer=_Watched(on_tokens))
+        found: torch.Tensor = module.generate(
+            **inputs, streamer=_Watched(on_tokens), stopping_criteria=[lambda ids, _: _all_rows(ids, stopped())]
+        )
     return found[:, prompt:].cpu()
+
+
+def _all_rows(ids: torch.Tensor, value: bool) -> torch.Tensor:
+    return torch.full((len(ids),), value, dtype=torch.bool, device=ids.device)
 
 
 @contextmanager

@@ -107,7 +107,7 @@ def _open(name: str, folder: Path, store: ModelStore | None, language: bool) -> 
     return replace(opened, name=label, length=found.max_length, folder=found.own_folder or opened.folder)
 
 
-def open_as_trained(ref: Reference, store: ModelStore | None = None) -> OpenModel:
+def open_as_trained(ref: Reference, store: ModelStore | None = None, max_length: int | None = None) -> OpenModel:
     """As `open_model`; a decoder's checkpoint with the language-model head that it was pre-trained with."""
     folder = Path(ref)
     if folder.is_dir():
@@ -115,7 +115,7 @@ def open_as_trained(ref: Reference, store: ModelStore | None = None) -> OpenMode
         plain = not _kind_of(folder) and _has_checkpoint(folder)
     else:
         plain = bool(str(ref).strip()) and not is_key(ref, store)
-    return open_model(ref, store, language=plain and is_decoder(str(ref), _FIX))
+    return open_model(ref, store, max_length=max_length, language=plain and is_decoder(str(ref), _FIX))
 
 
 def open_classifier(ref: Reference | Classifier, store: ModelStore | None = None, **options: Any) -> Classifier:
