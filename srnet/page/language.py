@@ -176,10 +176,11 @@ def _continued(model: TorchModel, prompt: str, most: int, stop: Event) -> dict[s
 
 
 def _ends_of(model: TorchModel) -> tuple[int, ...]:
-    """The tokens that end a text: a checkpoint may name several."""
+    """The tokens that end a text: the tokenizer's, and those of the checkpoint, which may name several."""
     settings: Any = model.module.generation_config
-    named = settings.eos_token_id if settings.eos_token_id is not None else model.tokenizer.eos_token_id
-    return () if named is None else tuple(named) if isinstance(named, list) else (int(named),)
+    named = np.ravel([] if settings.eos_token_id is None else settings.eos_token_id).tolist()
+    own = model.tokenizer.eos_token_id
+    return tuple(sorted({*map(int, named), *([] if own is None else [int(own)])}))
 
 
 def _text_after(tokenizer: Any, before: list[int], new: list[int]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from srnet.audit.run import load_models, task_of
 from srnet.core.errors import UserError
@@ -48,17 +48,16 @@ def open_page(
     from srnet.page.app import View, make_app, make_server
 
     engine, options = engine or Engine(), options or PageOptions()
-    decoders = (
-        None if task is not None or is_key(a, engine.models) else _open_decoders([a, b], engine, options.max_length)
-    )
-    task = None if decoders else task or task_of(a, engine)
+    models: list[Any] = [a, b]
+    if task is None:
+        decoders = None if is_key(a, engine.models) else _open_decoders(models, engine, options.max_length)
+        models, task = decoders or models, None if decoders else task_of(a, engine)
     with _bind(options.port) as listener:
         view: View
-        if decoders or (task is not None and load_task(task).answer_kind.language):
-            view = _load_language_view(decoders or [a, b], task, engine, options, bias)
+        if task is None or load_task(task).answer_kind.language:
+            view = _load_language_view(models, task, engine, options, bias)
         else:
-            assert task is not None
-            view = _load_view([a, b], task, engine, options.max_length, bias, options.labels_are)
+            view = _load_view(models, task, engine, options.max_length, bias, options.labels_are)
         rows = view.compared()
         rows.start()
         port = listener.getsockname()[1]
