@@ -104,14 +104,17 @@ class _Handlers:
         return await self._computed(request, self._view.look, text_a, text_b, split)
 
     async def prompt(self, request: Request) -> Response:
-        """A continuation may take long, so it ends once the browser has left."""
+        """A continuation may take long, so it ends once the browser has left, or the server."""
         assert isinstance(self._view, LanguageView)
         text, stop = _prompt_of(await _body(request), self._view.most_words), Event()
         answer = asyncio.ensure_future(self._computed(request, self._view.proceed, text, stop))
-        while not (await asyncio.wait({answer}, timeout=_LEFT_EVERY))[0]:
-            if await request.is_disconnected():
-                stop.set()
-        return await answer
+        try:
+            while not (await asyncio.wait({answer}, timeout=_LEFT_EVERY))[0]:
+                if await request.is_disconnected():
+                    stop.set()
+            return await answer
+        finally:
+            stop.set()
 
     async def _computed(self, request: Request, function: Callable[..., Any], *given: Any) -> Response:
         async with self._turn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from commands import Shell
+from processes import ForkServer, until
 from refusals import refused
 from served import HOSTILE, Page, chromium, page_of, serving
 from small_models import tiny
@@ -296,6 +298,28 @@ def test_a_continuation_ends_when_its_browser_leaves(decoders: list[str], monkey
             assert not seen[0].is_set()
         assert seen[0].wait(10)
         assert ask(page, "/api/pair", {"text_a": "a man", "text_b": "a woman"})[0] == 200
+
+
+def test_the_command_opens_decoders_and_ctrl_c_ends_it(
+    decoders: list[str], fork_server: ForkServer, tmp_path: Path
+) -> None:
+    """Even while a continuation of many tokens is written."""
+    for name in decoders:
+        config = json.loads((Path(name) / "config.json").read_text())
+        shutil.copytree(name, tmp_path / Path(name).name)
+        long = json.dumps(config | {"max_position_embeddings": 100_000, "eos_token_id": 1})
+        (tmp_path / Path(name).name / "config.json").write_text(long)
+        (tmp_path / Path(name).name / "generation_config.json").unlink()
+    command = fork_server.start(tmp_path, "page", "one", "two", "--new-tokens", 1000, "--port", 0, "-q")
+    line = until(lambda: "\n" in command.printed and command.printed, "an address", command)
+    port = int(line.split()[1].rpartition(":")[2])
+    body = json.dumps({"text": BEGINNING}).encode()
+    head = f"POST /api/prompt HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as wire:
+        wire.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        time.sleep(0.3)
+        command.interrupt()
+        assert (command.code, command.printed, command.said) == (0, f"{line}closed\n", "")
 
 
 # --- in a browser --------------------------------------------------------------------------------------------------
