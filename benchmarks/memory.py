@@ -2,8 +2,9 @@
 
 The measure: bytes resident at the peak of training steps, minus those at the peak of the plain model's forward pass in
 float32, divided by the number of weights that the pruners mask. What the masked weights themselves take is part of
-the plain model. The model has BERT-base's sizes. Each case has a process of its own; fine-tuning of all weights is one.
-Short batches by default: activations are the same for all, and come on top. On a GPU it is what torch allocated.
+the plain model. The model has BERT-base's sizes, or is a Llama as wide and deep, trained on text ("decoder"). Each case
+has a process of its own; fine-tuning of all weights is one. Short batches by default: activations are the same for all,
+and come on top. On a GPU it is what torch allocated.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ from rich.table import Table
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.models import batch_of, bert
+from benchmarks.models import batch_of, bert, llama
 from srnet.core.device import current_device, on_cpu
 from srnet.core.files import write_json
 from srnet.masks.parametrization import raw_weights
 from srnet.masks.targets import Targets
 from srnet.pruners.base import PRUNERS, OverFrozen, get_pruner
+from srnet.tasks.answers.text import IGNORED, TEXTS
 from srnet.timing.measuring import _reset_peak, _status
 from srnet.training.method import Method
 
-FULL, BF16 = "fine-tuning", "bf16 weights"
-TARGETS = {"mask": 20.0, f"mask, {BF16}": 14.0, "smp-l": 20.0, "smp-s": 20.0}
+FULL, BF16, DECODER = "fine-tuning", "bf16 weights", "decoder"
+TARGETS = {"mask": 20.0, f"mask, {BF16}": 14.0, f"mask, {DECODER}": 20.0, "smp-l": 20.0, "smp-s": 20.0}
 """By case, for one batch in a step."""
 SIZES = {"batch": 1, "length": 4, "layers": 12, "hidden": 768}
 STEPS, EVAL_EVERY = 2, 1
@@ -44,7 +46,19 @@ PARTS = (1, 2)
 
 def cases() -> list[str]:
     trained = sorted(name for name, pruner in PRUNERS.items() if pruner.trains)
-    return [FULL, *trained, *(f"{name}, {BF16}" for name in trained if issubclass(get_pruner(name), OverFrozen))]
+    frozen = [f"{name}, {BF16}" for name in trained if issubclass(get_pruner(name), OverFrozen)]
+    return [FULL, *trained, *frozen, f"{FULL}, {DECODER}", f"mask, {DECODER}"]
+
+
+def model_of(case: str) -> Callable[..., nn.Module]:
+    return llama if case.endswith(DECODER) else bert
+
+
+def loss_of(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Of classes, or of the next tokens of a text."""
+    if logits.dim() == 2:
+        return F.cross_entropy(logits, torch.zeros(len(ids), dtype=torch.long, device=ids.device))
+    return TEXTS.losses(logits, F.pad(ids[:, 1:], (0, 1), value=IGNORED)).mean()
 
 
 def method_of(case: str) -> Method:
@@ -60,11 +74,10 @@ def train(model: nn.Module, method: Method, batch: dict[str, torch.Tensor], part
     method.prepare(model, total_steps=10 * STEPS)
     trained = [each for each in model.parameters() if each.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=1e-5, weight_decay=0.0, fused=True)
-    labels = torch.zeros(len(batch["input_ids"]), dtype=torch.long, device=batch["input_ids"].device)
     for step in range(1, STEPS + 1):
         for _ in range(parts):
             penalty = method.penalty(step - 1)
-            loss = F.cross_entropy(model(**batch).logits, labels)
+            loss = loss_of(model(**batch).logits, batch["input_ids"])
             (loss if penalty is None else loss + penalty).backward()
             del loss, penalty
         nn.utils.clip_grad_norm_(trained, 1.0)
@@ -88,10 +101,10 @@ def peak_of(act: Callable[[], object]) -> int:
 def measure(case: str, parts: int, rows: int, length: int, layers: int, hidden: int) -> dict[str, int]:
     device = current_device()
     batch = {name: each.to(device) for name, each in batch_of(rows, length).items()}
-    small = method_of(case)
-    train(bert(2, 64).to(device).train(), small, batch, parts)  # torch loads much at its first use
+    small, make = method_of(case), model_of(case)
+    train(make(2, 64).to(device).train(), small, batch, parts)  # torch loads much at its first use
     del small
-    model = bert(layers, hidden).to(device).train()
+    model = make(layers, hidden).to(device).train()
 
     @torch.no_grad()
     def plain() -> None:

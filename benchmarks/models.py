@@ -1,4 +1,4 @@
-"""Models and data of the size of small BERTs, made up."""
+"""Models and data of the size of small BERTs and decoders, made up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForCausalLM
 
 from srnet.training.data import Encoded
 
@@ -17,6 +17,16 @@ def bert(layers: int = 6, hidden: int = 384) -> BertForSequenceClassification:
         hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=hidden // 32, intermediate_size=4 * hidden
     )
     return BertForSequenceClassification(config)
+
+
+def llama(layers: int = 6, hidden: int = 384) -> LlamaForCausalLM:
+    """A decoder with the proportions and the vocabulary of Llama 2; its output layer shares the embeddings."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=hidden // 32, vocab_size=32_000,
+        intermediate_size=8 * hidden // 3, tie_word_embeddings=True,
+    )  # fmt: skip
+    return LlamaForCausalLM(config)
 
 
 def batch_of(rows: int, tokens: int) -> dict[str, torch.Tensor]:

@@ -16,7 +16,7 @@ from audited import NLI, Scripted, split_of
 from srnet.audit.rows import word_overlap
 from srnet.bias.model import fit_bias_scorer
 from srnet.models.model import match
-from srnet.page.app import make_app, make_server
+from srnet.page.app import View, make_app, make_server
 from srnet.page.comparison import ComparedRows
 from srnet.page.pair import PairView, Shortcut, TrainingRows
 from srnet.page.run import _bind
@@ -67,7 +67,7 @@ def view_of(*models: Any) -> PairView:
 class Page:
     """A page, the parts behind it, and its server once it has one."""
 
-    view: PairView
+    view: Any
     rows: ComparedRows
     port: int = 8000
     server: Any = None
@@ -82,9 +82,9 @@ class Page:
         self.runs.join(10)
 
 
-def page_of(view: PairView | None = None, compare: bool = True) -> Page:
+def page_of(view: View | None = None, compare: bool = True) -> Page:
     view = view or view_of()
-    rows = ComparedRows(view.task, view.models)
+    rows = view.compared()
     if compare:
         rows.run()
     return Page(view, rows)

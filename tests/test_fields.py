@@ -116,8 +116,11 @@ BAD: dict[str, dict[str, tuple[Any, ...]]] = {
         "leaks": NAME, "bad_rows": NAME, "decision": NAME, "rows": ((("train", 0),),), "dev_share": (0.0, 0.6),
         "plant": (0.0, 1.0),
     },
-    "Pace": {"rounds": (1, 10**7), "lengths": ((0,), (32, 2**21)), "batch": (0, 2**21), "threads": (0, 1025)},
-    "PageOptions": {"port": (-1, 65536), "max_length": MAX_LENGTH},
+    "Pace": {
+        "rounds": (1, 10**7), "lengths": ((0,), (32, 2**21)), "batch": (0, 2**21), "threads": (0, 1025),
+        "prompts": (0, 2**21), "new_tokens": (0, 2**21),
+    },
+    "PageOptions": {"port": (-1, 65536), "max_length": MAX_LENGTH, "new_tokens": (0, 1001)},
     "AuditOptions": {"contrast_rows": COUNT, "max_length": MAX_LENGTH},
 }  # fmt: skip
 """Values that a field refuses, by class and field; subclasses refuse them too."""

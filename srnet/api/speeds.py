@@ -15,7 +15,7 @@ from srnet.experiment.engine import Engine
 from srnet.experiment.known import known_about
 from srnet.models.formats.card import scores_by_name, scores_of_folder
 from srnet.models.open import is_key
-from srnet.timing.measuring import Measured, measure_speed, speed_against_scores, threads_of
+from srnet.timing.measuring import Measured, drawn_speed, measure_speed, speed_against_scores, threads_of
 from srnet.timing.pace import Pace
 
 PICTURES = ("png", "pdf", "svg")
@@ -32,6 +32,7 @@ def speed(
 ) -> ShownList[Measured]:
     """Measure `models` side by side: keys of the store, folders of any format, shipped backbones, names on the Hub.
 
+    Decoders are measured by prompts and new tokens, with the key-value cache, and are not mixed with other models.
     The first is what the others are compared with, at `pace`; `on_step` is called with what is timed. `picture` is a
     file for a drawing of speed against the scores that are known: those that the store has of a key, and those on the
     card of a folder. The reporter of `engine` warns if the machine was busy.
@@ -106,7 +107,7 @@ def _check_picture(path: Path, scores: Mapping[str, object]) -> None:
 def _drawn_length(measured: Sequence[Measured], pace: Pace) -> int:
     """The longest text that every model can read, or else any of them."""
     for enough in (all, any):
-        found = [length for length in pace.lengths if enough(each.timing(1, length) for each in measured)]
+        found = [length for length in pace.lengths if enough(drawn_speed(each, length) for each in measured)]
         if found:
             return max(found)
     raise UserError("no model reads texts of these lengths, so there is nothing to draw", "give shorter --lengths")

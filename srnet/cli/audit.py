@@ -1,4 +1,4 @@
-"""The commands that compare systems: `audit` and `page` two classifiers, `verdict` any systems by their predictions."""
+"""The commands that compare systems: `audit` and `page` two models, `verdict` any systems by their predictions."""
 
 from __future__ import annotations
 
@@ -115,7 +115,9 @@ def _page(
 
     Type a text or a pair of texts, or step through the rows on which the models disagree: the page shows both answers,
     what the shortcut alone would say, the words that the texts share or that a model does not know, and the nearest
-    rows of the training data. It listens on 127.0.0.1 and fetches nothing. Needs starlette and uvicorn. Ctrl-C ends it.
+    rows of the training data. Of language models: how each continues a text, which of two sentences each finds
+    likelier, and the pairs on which they disagree; two decoders need no task. It listens on 127.0.0.1 and fetches
+    nothing. Needs starlette and uvicorn. Ctrl-C ends it.
     """
     engine = Run(**run).start()
     srnet.open_page(

@@ -16,6 +16,7 @@ from srnet.core.sealed import LONGEST_TEXT
 from srnet.masks.mask import hash_tensors
 from srnet.masks.targets import classifier_of, in_base
 from srnet.models.checkpoints import (
+    FIX,
     SHIPPED,
     loading,
     read_config,
@@ -83,6 +84,14 @@ def check_language_model(name: str) -> None:
     others = [each for each in _classes(config) if _OTHER_HEAD.search(each)]
     if others:
         raise _no_head(name, f"it is a {others[0]}")
+
+
+def is_decoder(name: str, fix: str = FIX) -> bool:
+    """Whether the configuration of a checkpoint says that it is a decoder with its language-model head."""
+    config = read_config(name, "model", fix)
+    classes: list[Any] = [getattr(transformers, each) for each in _classes(config)]
+    is_one = not config.is_encoder_decoder and not fills_masks(config)
+    return is_one and bool(classes) and all(each.can_generate() for each in classes)
 
 
 def _no_head(name: str, why: str) -> UserError:

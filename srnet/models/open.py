@@ -14,7 +14,7 @@ from srnet.core.files import read_json_object, require_readable_in
 from srnet.core.lazy import transformers
 from srnet.core.names import DOWNLOAD_VARIABLE, output_names
 from srnet.core.sealed import LONGEST_TEXT
-from srnet.models.backbones import fit_tokenizer, load_backbone, load_fine_tuned, load_language_model
+from srnet.models.backbones import fit_tokenizer, is_decoder, load_backbone, load_fine_tuned, load_language_model
 from srnet.models.checkpoints import (
     LARGEST_COUNT,
     LONGEST_READ,
@@ -76,13 +76,17 @@ def open_model(
     *,
     pairs: bool | None = None,
     max_length: int | None = None,
+    language: bool | None = None,
 ) -> OpenModel:
     """The model that `ref` names: a key of `store`, a folder or a hub name. Nothing that is loaded can run code.
 
     `task` decides whether texts are read in pairs, unless `pairs` does, and where they are cut if the model does not
-    know that. `max_length` cuts them there instead.
+    know that. `max_length` cuts them there instead. `language`: whether a checkpoint is opened with its language-model
+    head; by default if the task is one of language models.
     """
-    opened = _open(str(ref), Path(ref), store, task is not None and task.answer_kind.language)
+    if language is None:
+        language = task is not None and task.answer_kind.language
+    opened = _open(str(ref), Path(ref), store, language)
     default = CLASSES.max_length if task is None else task.answer_kind.max_length
     reads_pairs = pairs if pairs is not None else task is None or task.has_pairs
     length = max_length if max_length is not None else opened.length or default
@@ -101,6 +105,17 @@ def _open(name: str, folder: Path, store: ModelStore | None, language: bool) -> 
     found = store.find(name)
     label, opened = f"{found.label} ({found.key[:8]})", _open_folder(store.path(found.key))
     return replace(opened, name=label, length=found.max_length, folder=found.own_folder or opened.folder)
+
+
+def open_as_trained(ref: Reference, store: ModelStore | None = None, max_length: int | None = None) -> OpenModel:
+    """As `open_model`; a decoder's checkpoint with the language-model head that it was pre-trained with."""
+    folder = Path(ref)
+    if folder.is_dir():
+        require_readable_in(folder)
+        plain = not _kind_of(folder) and _has_checkpoint(folder)
+    else:
+        plain = bool(str(ref).strip()) and not is_key(ref, store)
+    return open_model(ref, store, max_length=max_length, language=plain and is_decoder(str(ref), _FIX))
 
 
 def open_classifier(ref: Reference | Classifier, store: ModelStore | None = None, **options: Any) -> Classifier:

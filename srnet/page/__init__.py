@@ -1,1 +1,1 @@
-"""A local page with two classifiers side by side: type a pair, step through the rows on which they differ."""
+"""A local page with two models side by side: type a text or a pair, step through the rows on which they differ."""

@@ -13,9 +13,10 @@ import json
 import re
 import secrets
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
+from threading import Event
 from types import FrameType
 from typing import Any
 
@@ -33,36 +34,41 @@ import srnet
 from srnet.bias.texts import words
 from srnet.core.errors import UserError
 from srnet.page.comparison import ComparedRows
+from srnet.page.language import LanguageView
 from srnet.page.pair import PairView
 
 LARGEST = 512 * 1024
 """Bytes of a request."""
-WORDS = 10_000
-"""Words of a text. Models cut texts much earlier; the features of the shortcut read all of them."""
+View = PairView | LanguageView
+_LEFT_EVERY = 0.2
+"""Seconds after which it is checked again whether the browser still waits for a continuation."""
 _DIGITS = 9
 """Digits of a position."""
 
 
-def make_app(view: PairView, rows: ComparedRows, port: int) -> Starlette:
-    """The application: the page itself, its state, a pair, a row. Nothing else is served, and no file is read."""
+def make_app(view: View, rows: ComparedRows, port: int) -> Starlette:
+    """The application: the page, its state, a pair, a row, a prompt. Nothing else is served, and no file is read."""
     html = files("srnet.page").joinpath("page.html").read_text(encoding="utf-8")
     handlers = _Handlers(view, rows, html)
+    routes = [
+        Route("/", handlers.page),
+        Route("/api/state", handlers.state),
+        Route("/api/row", handlers.row),
+        Route("/api/pair", handlers.pair, methods=["POST"]),
+    ]
+    if isinstance(view, LanguageView):
+        routes.append(Route("/api/prompt", handlers.prompt, methods=["POST"]))
     return Starlette(
-        routes=[
-            Route("/", handlers.page),
-            Route("/api/state", handlers.state),
-            Route("/api/row", handlers.row),
-            Route("/api/pair", handlers.pair, methods=["POST"]),
-        ],
+        routes=routes,
         middleware=[Middleware(_Guard, hosts=_own_hosts(port), headers=_headers(html))],
         exception_handlers=dict.fromkeys((HTTPException, ClientDisconnect, UserError, Exception), _answer_error),
     )
 
 
 class _Handlers:
-    """The functions that answer requests. Typed pairs are computed one at a time."""
+    """The functions that answer requests. Typed texts are computed one at a time."""
 
-    def __init__(self, view: PairView, rows: ComparedRows, html: str) -> None:
+    def __init__(self, view: View, rows: ComparedRows, html: str) -> None:
         self._view, self._rows, self._html = view, rows, html
         self._turn = asyncio.Lock()
         self._started = secrets.token_hex(8)
@@ -71,21 +77,8 @@ class _Handlers:
         return Response(self._html, media_type="text/html")
 
     async def state(self, request: Request) -> Response:
-        view, shortcut = self._view, self._view.shortcut
-        return _json(
-            {
-                "started": self._started,
-                "version": srnet.__version__,
-                "task": view.task.name,
-                "labels": view.task.labels,
-                "models": [{"name": each.name, "note": each.note} for each in view.models],
-                "pairs": view.task.has_pairs,
-                "shortcut": None if shortcut is None else shortcut.about,
-                "training": {"rows": len(view.task.train), "compared": len(view.training)},
-                "notes": list(view.notes),
-                "comparison": self._rows.state(),
-            }
-        )
+        common = {"started": self._started, "version": srnet.__version__, "comparison": self._rows.state()}
+        return _json({**common, "language": isinstance(self._view, LanguageView), **self._view.state()})
 
     async def row(self, request: Request) -> Response:
         given = request.query_params
@@ -101,19 +94,34 @@ class _Handlers:
         return _json(found)
 
     def _check_split(self, split: str | None) -> None:
-        if split is not None and split not in self._view.task.scored:
+        scored = () if self._view.task is None else self._view.task.scored
+        if split is not None and split not in scored:
             raise HTTPException(400, "the task scores no split of this name")
 
     async def pair(self, request: Request) -> Response:
-        text_a, text_b, split = _pair_of(await _body(request))
+        text_a, text_b, split = _pair_of(await _body(request), self._view.most_words)
         self._check_split(split)
+        return await self._computed(request, self._view.look, text_a, text_b, split)
+
+    async def prompt(self, request: Request) -> Response:
+        """A continuation may take long, so it ends once the browser has left, or the server."""
+        assert isinstance(self._view, LanguageView)
+        text, stop = _prompt_of(await _body(request), self._view.most_words), Event()
+        answer = asyncio.ensure_future(self._computed(request, self._view.proceed, text, stop))
+        try:
+            while not (await asyncio.wait({answer}, timeout=_LEFT_EVERY))[0]:
+                if await request.is_disconnected():
+                    stop.set()
+            return await answer
+        finally:
+            stop.set()
+
+    async def _computed(self, request: Request, function: Callable[..., Any], *given: Any) -> Response:
         async with self._turn:
             if await request.is_disconnected():  # another key was pressed meanwhile
                 raise ClientDisconnect
-            look = asyncio.get_running_loop().run_in_executor(
-                self._rows.executor, self._view.look, text_a, text_b, split
-            )
-            return _json(await look)
+            loop = asyncio.get_running_loop()
+            return _json(await loop.run_in_executor(self._rows.executor, function, *given))
 
 
 async def _body(request: Request) -> Any:
@@ -131,20 +139,27 @@ async def _body(request: Request) -> Any:
         raise HTTPException(400, "the request is not JSON") from None
 
 
-def _pair_of(body: Any) -> tuple[str, str, str | None]:
+def _pair_of(body: Any, most: int) -> tuple[str, str, str | None]:
     if not isinstance(body, dict) or not body.keys() <= {"text_a", "text_b", "split"}:
         raise HTTPException(400, "the request is not an object with text_a, text_b and split")
     text_a, text_b, split = body.get("text_a"), body.get("text_b", ""), body.get("split")
     if not isinstance(text_a, str) or not isinstance(text_b, str) or not isinstance(split, str | None):
         raise HTTPException(400, "text_a, text_b and split are texts")
-    return _checked(text_a, "first"), _checked(text_b, "second"), split or None
+    return _checked(text_a, "first text", most), _checked(text_b, "second text", most), split or None
 
 
-def _checked(text: str, which: str) -> str:
+def _prompt_of(body: Any, most: int) -> str:
+    text = body.get("text") if isinstance(body, dict) and body.keys() == {"text"} else None
+    if not isinstance(text, str):
+        raise HTTPException(400, "the request is not an object with a text")
+    return _checked(text, "prompt", most)
+
+
+def _checked(text: str, which: str, most: int) -> str:
     text = text.encode(errors="replace").decode()  # JSON can hold lone surrogates, which tokenizers refuse
     count = len(words(text))
-    if count > WORDS:
-        raise HTTPException(413, f"the {which} text has {count:,} words; the page takes {WORDS:,}")
+    if count > most:
+        raise HTTPException(413, f"the {which} has {count:,} words; the page takes {most:,}")
     return text
 
 

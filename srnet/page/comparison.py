@@ -13,7 +13,6 @@ import numpy as np
 
 from srnet.audit.rows import collect_logits, disagreements, judge_split
 from srnet.core.errors import UserError
-from srnet.models.model import Matched
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
 
@@ -40,12 +39,12 @@ class ComparedRows:
     Positions stay the same while further splits are read.
     """
 
-    def __init__(self, task: Task, models: Sequence[Matched]) -> None:
+    def __init__(self, task: Task, models: Sequence[Any]) -> None:
         self.executor = ThreadPoolExecutor(1, thread_name_prefix="models")
         """The one thread that runs models: they are not made for several, and each would keep memory of its own."""
         self._stopped = False
         self._task = task
-        self._splits = [*task.ood.values(), task.dev, *task.id_tests.values()]
+        self._splits = self._compared(task)
         self._models = models
         self._done = 0
         self._total = len(models) * sum(map(len, self._splits))
@@ -66,8 +65,8 @@ class ComparedRows:
         """Compare the models on all rows. An error becomes part of the state: it would be lost in a thread."""
         try:
             for split in self._splits:
-                judged = judge_split(self._task, split, [self._read(model, split) for model in self._models])
-                self._disagreements[split.name] = [each.row for each in disagreements([judged])]
+                outputs = [self._read(model, split) for model in self._models]
+                self._disagreements[split.name] = self._differing(split, outputs)
         except UserError as error:
             self._failed = str(error)
         except Exception as error:
@@ -76,15 +75,34 @@ class ComparedRows:
             traceback.print_exc(file=sys.stderr)
             self._failed = "an internal error; the terminal shows it"
 
-    def _read(self, model: Matched, split: Split) -> np.ndarray:
-        """The logits of all rows. The model reads a few at a time, so that typed pairs come in between."""
-        logits = np.empty((len(split), len(model.labels)), dtype=np.float32)
+    def _read(self, model: Any, split: Split) -> np.ndarray:
+        """The outputs for all rows. The model reads a few at a time, so that typed pairs come in between."""
+        found: dict[int, np.ndarray] = {}
         lengths = np.array([len(a) + len(b) for a, b in zip(split.text_a, split.text_b, strict=True)], dtype=np.int64)
         for rows in _small_parts(lengths):
-            texts = [split.text_a[row] for row in rows], [split.text_b[row] for row in rows]
-            logits[rows] = self.executor.submit(collect_logits, model, *texts).result()
+            outputs = self.executor.submit(self._outputs, model, split.take(np.array(rows))).result()
+            found.update(zip(rows, outputs, strict=True))
             self._done += len(rows)
-        return logits
+        return np.array([found[row] for row in range(len(split))])
+
+    # --- what a page of other models has of its own ----------------------------------------------------------------
+
+    def _compared(self, task: Task) -> list[Split]:
+        """The splits to step through."""
+        return [*task.ood.values(), task.dev, *task.id_tests.values()]
+
+    def _outputs(self, model: Any, split: Split) -> np.ndarray:
+        """What a model gives for each row of a split."""
+        return collect_logits(model, split.text_a, split.text_b)
+
+    def _differing(self, split: Split, outputs: Sequence[np.ndarray]) -> list[int]:
+        """The rows on which the models disagree, worst first."""
+        return [each.row for each in disagreements([judge_split(self._task, split, outputs)])]
+
+    def _label(self, split: Split, row: int) -> str:
+        return self._task.classes_of(split)[int(split.labels[row])]
+
+    # --- answers ---------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
         return {
@@ -124,5 +142,5 @@ class ComparedRows:
             "group": split.groups[row],
             "text_a": split.text_a[row],
             "text_b": split.text_b[row],
-            "label": self._task.classes_of(split)[int(split.labels[row])],
+            "label": self._label(split, row),
         }

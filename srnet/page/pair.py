@@ -24,6 +24,7 @@ from srnet.experiment.nodes.base import TaskSpec, load_task
 from srnet.experiment.nodes.bias import BiasSpec, WeakModel
 from srnet.models.model import Matched, match
 from srnet.models.open import open_model
+from srnet.page.comparison import ComparedRows
 from srnet.tasks.answers.classes import CLASSES
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split
@@ -80,12 +81,16 @@ def _shown(text: str, most: int) -> tuple[int, int]:
 
 def unknown_to(model: Matched, *texts: str, most: int = _SHOWN_WORDS) -> set[str]:
     """The words and signs of the texts of which the model reads a placeholder. Many tokenizers have none."""
-    tokenizer: Any = getattr(model.classifier, "tokenizer", None)
+    return unknown_words(model.name, getattr(model.classifier, "tokenizer", None), *texts, most=most)
+
+
+def unknown_words(name: str, tokenizer: Any, *texts: str, most: int = _SHOWN_WORDS) -> set[str]:
+    """The words and signs of the texts that are unknown to the tokenizer of the model `name`."""
     placeholder = None if tokenizer is None else _placeholder(tokenizer)
     pieces = sorted({piece for text in texts for piece in _PIECE.findall(text, 0, _shown(text, most)[0])})
     if placeholder is None or not pieces:
         return set()
-    with running(model.name):
+    with running(name):
         ids = tokenizer(pieces, add_special_tokens=False, verbose=False)["input_ids"]
     return {piece for piece, own in zip(pieces, ids, strict=True) if placeholder in own}
 
@@ -210,6 +215,24 @@ class PairView:
     shortcut: Shortcut | None
     training: TrainingRows
     notes: Sequence[str] = ()
+
+    most_words = 10_000
+    """Words of a text. Models cut texts much earlier; the features of the shortcut read all of them."""
+
+    def compared(self) -> ComparedRows:
+        return ComparedRows(self.task, self.models)
+
+    def state(self) -> dict[str, Any]:
+        """What the page shows before any text is typed."""
+        return {
+            "task": self.task.name,
+            "labels": self.task.labels,
+            "models": [{"name": each.name, "note": each.note} for each in self.models],
+            "pairs": self.task.has_pairs,
+            "shortcut": None if self.shortcut is None else self.shortcut.about,
+            "training": {"rows": len(self.task.train), "compared": len(self.training)},
+            "notes": list(self.notes),
+        }
 
     def look(self, text_a: str, text_b: str, split: str | None = None) -> dict[str, Any]:
         """The answers of both models and of the shortcut, the texts with marked words, the nearest training rows.

@@ -98,8 +98,7 @@ def _tokenized(texts: Sequence[str], tokenizer: Any) -> list[np.ndarray]:
 
 def _from_left(content: list[np.ndarray], tokenizer: Any, length: int) -> _Sequences:
     _check_room(length, 2)
-    begin = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
-    first = np.array([] if begin is None else [begin], dtype=np.int32)
+    first = _beginning(tokenizer)
     sizes = np.array([len(first) + len(tokens) for tokens in content])
     stride = length - 1
     count = np.maximum(0, -(-(sizes - 1) // stride))
@@ -112,6 +111,17 @@ def _from_left(content: list[np.ndarray], tokenizer: Any, length: int) -> _Seque
         masked=np.full(len(text), _LEFT),
         text=text,
     )
+
+
+def _beginning(tokenizer: Any) -> np.ndarray:
+    """The token that a decoder's text begins with, if there is one."""
+    begin = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    return np.array([] if begin is None else [begin], dtype=np.int32)
+
+
+def prompt_tokens(text: str, tokenizer: Any) -> np.ndarray:
+    """The tokens of a text that a decoder continues, with the one that a text begins with."""
+    return np.concatenate([_beginning(tokenizer), *_tokenized([text], tokenizer)])
 
 
 def _masked_in_turn(

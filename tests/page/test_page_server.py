@@ -15,8 +15,10 @@ import psutil
 import pytest
 from served import PEOPLE, Page, page_of, serving
 
-from srnet.page.app import LARGEST, WORDS, _own_hosts
+from srnet.page.app import LARGEST, _own_hosts
+from srnet.page.pair import PairView
 
+WORDS = PairView.most_words
 JSON = {"Content-Type": "application/json"}
 
 
