@@ -155,7 +155,8 @@ def _raw(model: Description) -> Description:
     """The raw model at the root of a description; empty for what is no model."""
     if model["type"] in _RAW:
         return model
-    parts = (value for value in model.values() if isinstance(value, dict) and "type" in value)
+    own = {"parent": model.get("parent"), **model}  # before the teacher of an objective, whose seed may be another
+    parts = (value for value in own.values() if isinstance(value, dict) and "type" in value)
     return next(filter(None, map(_raw, parts)), {})
 
 
