@@ -54,9 +54,11 @@ def criterion(task: Task) -> type[_OfLanguage]:
 
 def judge(evidence: Evidence[Any], models: Sequence[Any], full: Sequence[Any]) -> Verdict:
     """The verdict on a subnetwork of a language model alone, against full models of the same seeds."""
-    kind = criterion(evidence.task)
-    gain = perplexity_kept if kind is KeepsLanguage else closer_to_half
-    gains = {split: gain(evidence, models, full, split) for split in evidence.ood}
+    kind, further = criterion(evidence.task), evidence.task.scored[1:]
+    if kind is KeepsLanguage:
+        gains = {split: perplexity_kept(evidence, models, full, split) for split in further}
+    else:
+        gains = {split: closer_to_half(evidence, models, full, split) for split in evidence.ood}
     split, ability = _ability(evidence.task)
     kept = language_kept(evidence, models, full)
     own, reference = (evidence.mean(side, split, ability) for side in (models, full))
@@ -158,7 +160,7 @@ class KeepsLanguage(_OfLanguage):
 
     @classmethod
     def columns(cls, keeps: float) -> list[str]:
-        return ["perplexity kept [95 %]", "perplexity kept OOD [95 %]"]
+        return ["ID dev, perplexity [95 %]", "further texts, perplexity [95 %]"]
 
     @classmethod
     def criterion(cls, keeps: float) -> str:

@@ -104,8 +104,12 @@ class Task(Described):
 
     def need_classes(self, what: str) -> None:
         """An error unless the answers are classes; `what` needs them, such as "a bias model"."""
-        if not self.answer_kind.has_classes:
-            raise UserError(f"{what} needs a task with classes; '{self.name}' has {self.answer_kind.plural}")
+        if self.answer_kind.has_classes:
+            return
+        problem = f"{what} needs a task with classes; '{self.name}' has {self.answer_kind.plural}"
+        if self.answer_kind.language:
+            raise UserError(problem, "for language models: srnet prune, evaluate, page, or reproduce generation")
+        raise UserError(problem)
 
     @property
     def splits(self) -> dict[str, Split]:
