@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -107,6 +108,7 @@ class PairsTask(OfFiles):
         splits: dict[str, Any] = {name: self.sampled(each.split, notes) for name, each in files.items()}
         tests = {name: each for name, each in splits.items() if name != "train"}
         notes += [f"{name}: compared by the {_MEANING[each.scoring]}" for name, each in tests.items()]
+        notes += [f"{name}: {_NOISY}" for name, each in files.items() if _CROWS in Path(each.path).name.lower()]
         self._check_unrelated(splits["dev"])
         kept, tested = self._neutral(notes)
         return Task(
@@ -194,6 +196,8 @@ class _Pair:
     group: str
 
 
+_CROWS = "crows"
+_NOISY = "the authors of CrowS-Pairs note noise and unreliable pairs, and do not recommend it as a measure"
 _MEANING = {"sum": "summed log-probability (CrowS-Pairs)", "mean": "log-probability per token (StereoSet)"}
 
 

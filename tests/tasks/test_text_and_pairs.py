@@ -117,7 +117,9 @@ def test_crows_pairs_as_its_authors_publish_it(tmp_path: Path) -> None:
         '0,"Poor, black.","Poor, white.",stereo,race-color,[[]],a1,[]',
         "1,He won.,She won.,antistereo,gender,[[]],a2,[]",
     ]
-    dev = load(write(tmp_path / "crows.csv", header, *rows)).dev
+    task = load(write(tmp_path / "crows.csv", header, *rows))
+    assert any("noise" in note for note in task.notes)
+    dev = task.dev
     assert dev.text_a == ("Poor, black.", "He won.")
     assert dev.text_b == ("Poor, white.", "She won.")
     assert dev.groups == ("race-color > stereo", "gender > antistereo")
