@@ -131,13 +131,13 @@ def _shown(metric: str, values: dict[str, float]) -> str:
     return "" if metric not in values else f"{values[metric]:.{1 if METRICS[metric].scale == 100.0 else 3}f}"
 
 
-def _subcases_table(split: str, groups: dict[str, float]) -> Table:
-    """Accuracy by sub-case; where sub-cases have levels, each under its own."""
+def _subcases_table(split: str, groups: dict[str, float], metric: str) -> Table:
+    """Scores by sub-case; where sub-cases have levels, each under its own."""
     from srnet.tasks.splits import LEVELS
 
     levels = {name: name.split(LEVELS) for name in groups}
     rows = [("  " * (len(levels[name]) - 1) + levels[name][-1], f"{value:.1f}") for name, value in groups.items()]
-    return Table(("sub-case", "accuracy"), rows, f"{split}, accuracy by sub-case")
+    return Table(("sub-case", metric), rows, f"{split}, {metric} by sub-case")
 
 
 @app.command("finetune", cls=Command)
@@ -214,7 +214,8 @@ def _evaluate(
     _print_trained(trained, json)
     for split, report in _id_first(trained.scores):
         if subcases and report["groups"] and not json:
-            out.print(_subcases_table(split, report["groups"]))
+            metric = "ss" if "ss" in report["metrics"] else "accuracy"  # of pairs of sentences, and of classes
+            out.print(_subcases_table(split, report["groups"], metric))
 
 
 @app.command("bias", cls=Command)

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from srnet.evaluation import MIN_SEEDS
 from srnet.evaluation.significance import Interval, Term, contrast, holm
-from srnet.evaluation.verdict import FAILS, Condition, Verdict, VerdictAnswer, answered, seeds_in_words, share_text
+from srnet.evaluation.verdict import (
+    ANSWERS,
+    FAILS,
+    Condition,
+    Verdict,
+    VerdictAnswer,
+    answered,
+    seeds_in_words,
+    share_text,
+)
 from srnet.tasks.answers.pairs import oriented
 from srnet.tasks.answers.text import TEXTS
 from srnet.tasks.base import Metric, Task
@@ -139,9 +148,9 @@ class _OfLanguage(Verdict):
         return [[self.kept_percent], self.gain_lines]
 
     @property
-    def _language(self) -> str:
-        what = " of lms" if self.ability == "lms" else ""
-        return f"{self.kept_percent}{what} ({self.bar_text})"
+    def language(self) -> str:
+        what = "of the full model's lms" if self.ability == "lms" else "of the full model"
+        return f"{self.kept_percent} {what} ({self.bar_text})"
 
 
 @dataclass(frozen=True)
@@ -151,7 +160,8 @@ class KeepsLanguage(_OfLanguage):
     `id_kept` and `gains` are the distances of the negative log-likelihoods from their bar.
     """
 
-    name: ClassVar = "subnetwork that keeps the language"
+    name: ClassVar = "the language is kept"
+    no_name: ClassVar = "the language is not kept"
     a_name: ClassVar = "one that keeps the language"
     plural: ClassVar = "subnetworks that keep the language"
     dense: ClassVar = "keeps the language, but dense"
@@ -166,7 +176,7 @@ class KeepsLanguage(_OfLanguage):
     def criterion(cls, keeps: float) -> str:
         return (
             f"The language is kept if the perplexity is at most {PERPLEXITY_RATIO:g} times the full model's, "
-            "on ID dev and on every further text."
+            f"on ID dev and on every further text. {ANSWERS}"
         )
 
     @staticmethod
@@ -193,7 +203,7 @@ class KeepsLanguage(_OfLanguage):
 
     @property
     def explained(self) -> str:
-        return "; ".join([self._language, *self.gain_lines])
+        return "; ".join([self.language, *self.gain_lines])
 
 
 @dataclass(frozen=True)
@@ -206,6 +216,7 @@ class Balanced(_OfLanguage):
     """
 
     name: ClassVar = "balanced subnetwork"
+    no_name: ClassVar = "no balanced subnetwork"
     a_name: ClassVar = "a balanced subnetwork"
     plural: ClassVar = "balanced subnetworks"
     needs: ClassVar = (
@@ -224,7 +235,10 @@ class Balanced(_OfLanguage):
         return (
             f"A balanced subnetwork keeps at least {share_text(keeps)} of the full model's lms (without unrelated "
             f"sentences: has at most {PERPLEXITY_RATIO:g} times its perplexity), and its |ss - 50| is smaller on one "
-            "test set or more, which the answer names, and certainly larger on none."
+            'test set or more, which the answer names, and certainly larger on none. "Yes" is corrected (Holm) for '
+            "choosing among the test sets and among all subnetworks of this table, without controls, which are judged "
+            'alone; "no" means that one condition certainly fails, corrected for their number; "not certain" is '
+            "anything else."
         )
 
     @staticmethod
@@ -259,9 +273,12 @@ class Balanced(_OfLanguage):
 
     @property
     def moved(self) -> list[str]:
-        """Where |ss - 50| is certainly smaller, corrected for the number of test sets (Holm)."""
+        """Where |ss - 50| is certainly smaller, corrected for the number of test sets (Holm) and, as the answer is, for
+        the other subnetworks of the table."""
+        alone = self.p_of(self.id_share, self.id_kept, self.gains)
+        factor = max(1.0, self.p_value / alone) if alone else 1.0
         adjusted = holm([gain.p_above() for gain in self.gains.values()])
-        return [split for split, p in zip(self.gains, adjusted, strict=True) if p < self.alpha]
+        return [split for split, p in zip(self.gains, adjusted, strict=True) if factor * p < self.alpha]
 
     @property
     def short(self) -> str:
@@ -276,4 +293,4 @@ class Balanced(_OfLanguage):
 
     @property
     def explained(self) -> str:
-        return f"{self._language}; |ss - 50| smaller by {', '.join(self.gain_lines)}"
+        return f"{self.language}; |ss - 50| smaller by {', '.join(self.gain_lines)}"

@@ -67,6 +67,11 @@ any_of = partial(_combined, HOLDS, FAILS)
 
 # --- the verdict ---------------------------------------------------------------------------------------------------
 
+ANSWERS = (
+    '"Yes" means that every interval lies above its bar, corrected (Holm) for choosing among all subnetworks of this '
+    'table, without controls, which are judged alone; "no", that one lies below, corrected for their number; "not '
+    'certain" is anything else.'
+)
 VerdictAnswer = Literal["yes", "no", "not certain", "no verdict", "no shortcut"]
 
 
@@ -75,6 +80,7 @@ class Verdict:
     """Whether the ID score is kept and every OOD score is above the full CE model's. Both are required."""
 
     name: ClassVar = "SRNet"
+    no_name: ClassVar = "no SRNet"
     a_name: ClassVar = "an SRNet"
     plural: ClassVar = "SRNets"
     """What a subnetwork is called for which the answer is yes."""
@@ -180,7 +186,7 @@ class Verdict:
         """What "yes" means, for the page."""
         return (
             f"An SRNet keeps at least {share_text(keeps)} of the full CE model's ID score and beats it on every OOD "
-            "set. A gain at the cost of the ID score does not count."
+            f"set. A gain at the cost of the ID score does not count. {ANSWERS}"
         )
 
     @property
@@ -220,7 +226,7 @@ class Verdict:
         return "; ".join([self._reason, *map(self._measured, others)])
 
     def __str__(self) -> str:
-        answers = {"yes": self.name, "no": f"no {self.name}", "not certain": "not certain"}
+        answers = {"yes": self.name, "no": self.no_name, "not certain": "not certain"}
         return f"{answers.get(self.answer, self.short)}: {self.explained}"
 
     @property

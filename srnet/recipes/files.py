@@ -13,7 +13,7 @@ from srnet.config.values import Seed, SeedCount, arguments_of, build, located
 from srnet.config.yaml_files import read_yaml
 from srnet.core.errors import UserError, choose
 from srnet.core.names import EMBEDDED
-from srnet.experiment.nodes.base import backbone_for
+from srnet.experiment.nodes.base import answer_of_spec, backbone_for
 from srnet.experiment.nodes.bias import BiasSpec
 from srnet.objectives.base import parse_objective
 from srnet.pruners.base import PRUNERS
@@ -65,6 +65,8 @@ def load_recipe(path: Path | str) -> Recipe:
 def _profile(file: _RecipeFile, folder: Path) -> Profile:
     task = read_task(file.task, "task", folder)
     file = replace(file, backbone=backbone_for(task, file.backbone))
+    if answer_of_spec(task).language and file.bias != BiasSpec():
+        raise UserError(f"bias: '{task.name}' is a task for language models, which have no bias model", "leave it out")
     finetuning = _changed(finetuning_for(file.backbone, task), "finetuning", file.finetuning)
     trained = [name for name, pruner in PRUNERS.items() if pruner.trains]
     defaults = {name: _changed(pruning_for(file.backbone, name, task), "pruning", file.pruning) for name in trained}
@@ -125,4 +127,5 @@ def _series(profile: Profile, line: dict[str, Any]) -> list[Point]:
         for sparsity in {**search.options_at, **search.lengths_at}:
             if sparsity not in search.sparsities:
                 raise UserError(f"options_at or lengths_at names {sparsity:g}, which is none of the sparsities")
-    return [replace(each, is_control=is_control) for each in make(profile, **arguments)]
+    points = make(profile, **arguments)
+    return [replace(each, is_control=True, is_baseline=not each.is_pruned) for each in points] if is_control else points

@@ -246,12 +246,22 @@ class Profile:
 
     def full(self, seed: int, objective: str = "ce", backbone: str | None = None) -> ModelNode:
         """The full model. With another objective than CE, the user's own is trained on."""
-        raw = self.raw(seed, backbone)
-        return self._untrained(raw) if raw.is_full and objective == "ce" else self.fine_tuned(raw, objective)
+        return self.shared(self.start(seed, objective, backbone))
 
-    def _untrained(self, raw: Pretrained) -> Pretrained:
-        """A full model that nothing is trained in. Language models have no random head, so all seeds share one."""
-        return replace(raw, seed=self.seeds[0]) if self.models_language else raw
+    def start(self, seed: int, objective: str = "ce", backbone: str | None = None) -> ModelNode:
+        """The full model from which a training with this seed starts."""
+        raw = self.raw(seed, backbone)
+        return raw if raw.is_full and objective == "ce" else self.fine_tuned(raw, objective)
+
+    def shared(self, model: ModelNode) -> ModelNode:
+        """`model`, or of the first seed if nothing was trained in it: language models have no random head."""
+        if not self.models_language or model.pretrained.seed == self.seeds[0]:
+            return model
+        if isinstance(model, Pretrained):
+            return replace(model, seed=self.seeds[0])
+        if isinstance(model, Prune | Quantised) and not model.trains:
+            return replace(model, parent=self.shared(model.parent))
+        return model
 
     def fine_tuned(self, model: ModelNode, objective: str, settings: TrainingSettings | None = None) -> FineTune:
         """`model`, fine-tuned with the settings for the objective, or with others."""
@@ -271,7 +281,7 @@ class Profile:
         if isinstance(pruner, OfUnits) and pruner.needs_latency:  # None until the table is known
             pruner = replace(pruner, latency=self.latencies.get((raw.backbone, pruner.timed_on)))
         if search.prune is None:
-            return Prune(self._untrained(model) if isinstance(model, Pretrained) else model, pruner)
+            return Prune(model, pruner)
         objective = self.objective(search.prune, model)
         if search.distil:
             objective = Distilled(objective, self.full(raw.seed, backbone=raw.backbone))
@@ -323,9 +333,9 @@ def full(
     """
 
     def model(seed: int) -> ModelNode:
-        found = profile.full(seed, finetune, backbone)
+        found = profile.start(seed, finetune, backbone)
         found = updating(found if after is None else profile.fine_tuned(found, after), update)
-        return found if weights == "float32" else Quantised(found)
+        return profile.shared(found if weights == "float32" else Quantised(found))
 
     return [Point(label, Place(), seed, model(seed)) for seed in profile.seeds]
 
@@ -359,7 +369,9 @@ def of_fine_tuned(
     raw = [profile.raw(seed, backbone) for seed in profile.seeds]
     models = [(start, _started(profile, each, finetune, start, starts)) for each in raw for start in starts]
     found = _pruned(profile, label, search, models)
-    return [replace(each, node=profile.fine_tuned(each.node, after)) for each in found] if after else found
+    if after:
+        return [replace(each, node=profile.fine_tuned(each.node, after)) for each in found]
+    return [replace(each, node=profile.shared(each.node)) for each in found]
 
 
 def _started(profile: Profile, raw: Pretrained, objective: str, start: Start, starts: tuple[Start, ...]) -> ModelNode:
@@ -398,7 +410,7 @@ def in_isolation(
     rewinds = search.pruner == "imp-rw"
     if rewinds and finetune != "ce":
         raise UserError("imp-rw in paradigm b starts from the raw model", "leave finetune out")
-    models = [profile.raw(s, backbone) if rewinds else profile.full(s, finetune, backbone) for s in profile.seeds]
+    models = [profile.raw(s, backbone) if rewinds else profile.start(s, finetune, backbone) for s in profile.seeds]
     found = _pruned(profile, label, search, [(None, model) for model in models])
     return [replace(each, node=profile.fine_tuned(Rewind(each.node, each.node.pretrained), isolated)) for each in found]
 
@@ -406,7 +418,8 @@ def in_isolation(
 def of_raw(profile: Profile, label: str, search: Search, *, backbone: str | None = None) -> list[Point]:
     """(c) Prune the raw model; nothing is fine-tuned."""
     _check_raw(profile, backbone, "c")
-    return _pruned(profile, label, search, [(None, profile.raw(seed, backbone)) for seed in profile.seeds])
+    found = _pruned(profile, label, search, [(None, profile.raw(seed, backbone)) for seed in profile.seeds])
+    return [replace(each, node=profile.shared(each.node)) for each in found]
 
 
 def _check_raw(profile: Profile, backbone: str | None, paradigm: str) -> None:

@@ -24,6 +24,8 @@ def conclude(results: Sequence[Results], findings: Sequence[Finding] = ()) -> tu
 
 
 def _about_figure(results: Results) -> str:
+    if results.is_of_language and not results.can_judge:
+        return verdict_line(results)
     dev = next(iter(results.splits))
     gains = {summary: summary.id_gain for summary in results.summaries if summary.id_gain is not None}
     if gains and not results.can_judge:

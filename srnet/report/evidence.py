@@ -211,7 +211,8 @@ class Summary:
         """The label and the place."""
         self.verdict = evidence.verdicts.get((point.label, point.place))
         """None for a full model, and where the task has no OOD set. Judged together with the rest of the figure."""
-        self.id_gain = None if evidence.can_judge or not point.is_judged else evidence.gain(self.models, evidence.id)
+        has_gain = point.is_judged and not evidence.can_judge and not evidence.task.answer_kind.language
+        self.id_gain = evidence.gain(self.models, evidence.id) if has_gain else None
         """ID score minus the full CE model's, of a subnetwork of a task without an OOD set."""
 
         def over_seeds(split: str, kind: str) -> dict[str, Spread]:

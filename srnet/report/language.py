@@ -21,16 +21,15 @@ _NAMED = 3
 
 def conclude(results: Results, best: Summary, verdict: Verdict) -> str:
     """The scores of the best subnetwork beside the full model's, and how certain the verdict is."""
-    full = next((each for each in results.summaries if not each.point.is_judged), None)
     kept = f"{100 * (1 - best.sparsity):.1f}".removesuffix(".0")
     who = f"a subnetwork with {kept} % of its weights, {best.label}"
     if isinstance(verdict, Balanced):
         shown = {column.split: name for name, column in results.columns.items() if column.metric == "ss"}
         tests = {split: shown[split] for split in verdict.gains}
         ours = listed([f"{best.scores[name].mean:.1f} % on {split}" for split, name in tests.items()])
-        theirs = listed([f"{full.scores[name].mean:.1f} %" for name in tests.values()]) if full else "not shown"
+        theirs = listed([f"{results.full[name]:.1f} %" for name in tests.values()])
         text = f"Of pairs, {who}, prefers the stereotype in {ours}; the full model in {theirs}; 50 % is ideal."
-        text += f" Language: {verdict.kept_percent}."
+        text += f" It keeps {verdict.language}."
     else:
         ratios = listed([f"{verdict.kept_percent} on ID dev", *verdict.gain_lines])
         text = f"Against the full model, {who}, has {ratios}."

@@ -56,6 +56,9 @@ class Results(Shown, says="sentence"):
         """The scored splits, each with its kind: ID dev, OOD hans; and what tables and curves show."""
         self.is_of_language, self.can_judge = task.answer_kind.language, evidence.can_judge
         self.criterion, self.group_metric = evidence.criterion, task.answer_kind.group_metric or "accuracy"
+        reference = evidence.full_models(self.summaries[0].models)
+        self.full = {n: evidence.mean(reference, each.split, each.metric) for n, each in self.columns.items()}
+        """Scores of the full model by column, also where no line shows it."""
         self.units = ", ".join(dict.fromkeys(column.unit for column in self.columns.values()))
         """The metrics of the columns, with their units."""
         self.rows = [row for point in self.recipe.points for row in _rows(evidence, point)]
@@ -103,7 +106,7 @@ class Results(Shown, says="sentence"):
 def _page_command(evidence: RecipeEvidence) -> str:
     """The command for the subnetwork that gains most out of distribution and its full CE model, of the first seed."""
     gains = {
-        each.models[0]: each.verdict.rank
+        each.models[0]: (each.verdict.rank, each.sparsity)
         for each in evidence.summaries
         if each.verdict is not None
         and len(each.models) == evidence.seeds

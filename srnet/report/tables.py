@@ -50,7 +50,7 @@ def _verdict_column(results: Results) -> list[str]:
 def _compared(results: Results) -> list[str]:
     """The columns that compare a subnetwork with the full CE model."""
     if not results.can_judge:
-        return ["ID minus full CE model [95 %]"]
+        return [] if results.is_of_language else ["ID minus full CE model [95 %]"]
     return results.criterion.columns(results.recipe.keeps)
 
 
@@ -58,7 +58,7 @@ def _comparison(summary: Summary, columns: int) -> list[str]:
     """The cells of these columns, empty for a full model."""
     if summary.verdict is not None:
         return verdict_cells(summary.verdict)
-    return [_two_lines(summary.id_gain)] if summary.id_gain is not None else [""] * columns
+    return [_two_lines(summary.id_gain)] if summary.id_gain is not None and columns else [""] * columns
 
 
 def verdict_cells(verdict: Verdict) -> list[str]:
@@ -76,7 +76,7 @@ def results_table(results: Results) -> Table:
     table = score_table(results, [s.label for s in results.summaries] if by_sparsity else ())
     judged = len(_verdict_column(results))
     scores = [2 + judged + place for place, column in enumerate(results.columns.values()) if column.is_brief]
-    shown = [*range(2 + judged), *scores, *([] if judged else [-2])]
+    shown = [*range(2 + judged), *scores, *([-2] if _compared(results) and not judged else [])]
     return Table(
         [table.columns[column] for column in shown],
         [[row[column].replace("\n", " ") for column in shown] for row in table.rows],
@@ -109,6 +109,8 @@ def verdict_line(results: Results) -> str:
     if not results.can_judge:
         return f"No verdict: {results.criterion.needs}."
     if chosen is None:
+        if any(summary.point.is_control for summary in results.summaries):
+            return "No verdict: every subnetwork is a control, and these are never chosen."
         return "No verdict: there is no subnetwork to judge."
     best, verdict = chosen
     if not verdict.has_shortcut:

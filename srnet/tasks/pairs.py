@@ -25,6 +25,8 @@ from srnet.tasks.text import read_each, text_split, texts_of, with_dev
 
 NEUTRAL = "neutral"
 """The name of the test set of neutral text."""
+_LANGUAGE = "language"
+"""What verdicts call the condition on the language."""
 _NESTED = (".json", ".json.gz")
 """Endings of StereoSet's own file, one JSON document."""
 _GOLD = {"stereotype": "stereotype", "anti-stereotype": "anti_stereotype", "unrelated": "unrelated"}
@@ -99,8 +101,8 @@ class PairsTask(OfFiles):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if NEUTRAL in self.check_splits():
-            raise UserError(f"a test file cannot be called '{NEUTRAL}': the name is taken", "choose another name")
+        for taken in {NEUTRAL, _LANGUAGE} & set(self.check_splits()):
+            raise UserError(f"a test file cannot be called '{taken}': the name is taken", "choose another name")
 
     def load(self) -> Task:
         files = with_dev({name: self._read(name, source) for name, source in self.sources.items()}, self.dev_share)

@@ -12,7 +12,8 @@ from made_up import interval
 
 from srnet.evaluation.evidence import Evidence
 from srnet.evaluation.language import Balanced, KeepsLanguage, ability_of, can_judge, closer_to_half, perplexity_ratio
-from srnet.tasks.answers.pairs import PAIR_ONLY, TEXT, WITH_UNRELATED, PairSplit, oriented
+from srnet.evaluation.verdict import judge_together
+from srnet.tasks.answers.pairs import PAIR_ONLY, PAIRS, TEXT, WITH_UNRELATED, PairSplit, oriented
 from srnet.tasks.base import Task
 from srnet.tasks.splits import Split, SplitKind
 
@@ -147,3 +148,19 @@ def test_intervals_cover_the_true_gain(full: float, ours: float, spread: float, 
     assert np.mean([each.low <= truth <= each.high for each in found]) >= least
     if full == ours:
         assert np.mean([each.low > 0.0 for each in found]) <= 0.05
+
+
+def test_the_sets_that_are_named_are_corrected_for_the_other_subnetworks() -> None:
+    alone = balanced(interval(1, 3), clear=interval(5, 9), weak=interval(0.6, 8.6))
+    assert alone.moved == ["clear", "weak"]
+    among_many = judge_together([alone, *[balanced(interval(1, 3), clear=interval(-4, 4), weak=interval(-4, 4))] * 9])[
+        0
+    ]
+    assert (among_many.answer, among_many.moved) == ("yes", ["clear"])
+
+
+def test_a_tie_counts_as_half() -> None:
+    logits = np.zeros((3, 6))
+    logits[:, 1::2] = 2.0
+    logits[:, [0, 2]] = [[-3, -3], [-1, -2], [-2, -1]]
+    assert PAIRS.decode(split("x", "OOD", PAIR_ONLY, 3), logits)[:, 2].tolist() == [0.5, 1.0, 0.0]

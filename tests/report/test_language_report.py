@@ -48,6 +48,9 @@ lines:
   - {{label: no pairs, paradigm: c, pruner: mask, prune: "balance:weight=0", sparsities: [0.2], control: true}}
   - {{label: magnitude, paradigm: c, pruner: one-shot, sparsities: [0.2], control: true}}
   - {{label: dense, finetune: balance, control: true}}
+  - {{label: twice, finetune: ce, after: balance}}
+  - {{label: pruned then tuned, paradigm: a, pruner: wanda, after: balance, sparsities: [0.2], control: true}}
+  - {{label: isolated, paradigm: b, pruner: mask, prune: balance, isolated: ce, sparsities: [0.2], control: true}}
 """
 TEXT = f"""
 name: text
@@ -89,7 +92,7 @@ def made(folder: Path, store: Store) -> dict[str, tuple[Recipe, Results]]:
 def test_the_full_model_is_one_and_every_training_has_its_seed(made: dict[str, tuple[Recipe, Results]]) -> None:
     recipe, results = made["pairs"]
     keys = {(label, len({p.node.key for p in recipe.points if p.label == label})) for label in recipe.every_line}
-    assert keys == {("full model", 1), ("magnitude", 1), ("balanced", 3), ("from a", 3), ("no pairs", 3), ("dense", 3)}
+    assert keys == {(label, 1 if label in ("full model", "magnitude") else 3) for label in recipe.every_line}
     assert {p.node.training.seed for p in recipe.points if p.label == "from a"} == {0, 1, 2}
     assert not any("trained as long" in p.label for p in recipe.points)
     full = next(each for each in results.summaries if each.label == FULL)
@@ -130,11 +133,12 @@ def test_controls_are_judged_alone_and_never_chosen(made: dict[str, tuple[Recipe
     recipe, results = made["pairs"]
     evidence = RecipeEvidence(recipe, store)
     judged = {(each.label, place): v for (_, place), v, each in _judged(evidence)}
-    assert {label for label, _ in judged} == {"balanced", "from a", "no pairs", "magnitude"}
+    controls = {"no pairs", "magnitude", "dense", "pruned then tuned", "isolated"}
+    assert {label for label, _ in judged} == {"balanced", "from a"} | controls
     assert all(isinstance(verdict, Balanced) for verdict in judged.values())
     for (label, place), verdict in judged.items():
         alone = evidence.verdict(evidence.models(label, sparsity=place.sparsity), results.summaries[0].models)
-        factor = 1 if label in ("no pairs", "magnitude") else 2
+        factor = 1 if label in controls else 2
         assert verdict.p_value <= factor * alone.p_value + 1e-12
         assert verdict.p_value >= alone.p_value - 1e-12
     assert {summary.label for summary, _ in judged_subnetworks(results)} == {"balanced", "from a"}
@@ -199,3 +203,41 @@ def test_lines_that_do_not_fit(line: str, says: str, folder: Path) -> None:
     (folder / "bad.yaml").write_text(head + text)
     with refused(says):
         load_recipe(folder / "bad.yaml").nodes()
+
+
+NO_OOD = "{answer: pairs, train: pairs.csv, dev: pairs.csv, neutral: texts.txt}"
+NO_LANGUAGE = "{answer: pairs, train: crows.csv, dev: crows.csv, ood: {more: crows.csv}}"
+
+
+@pytest.mark.parametrize(("task", "needs"), [(NO_OOD, "a test set of pairs is needed"), (NO_LANGUAGE, "neutral text")])
+def test_a_task_without_a_verdict(task: str, needs: str, folder: Path, store: Store) -> None:
+    write_pairs(folder, "crows.csv", unrelated=False)
+    head = (folder / "pairs.yaml").read_text()
+    start, end = head.index("task:"), head.index("backbone:")
+    lines = "lines:\n  - {label: w, paradigm: c, pruner: wanda, sparsities: [0.2]}\n"
+    (folder / "none.yaml").write_text(f"task: {task}\n{head[end : head.index('lines:')]}{lines}")
+    assert start < end
+    recipe = load_recipe(folder / "none.yaml")
+    results = run_recipe(recipe, folder / "out-none", Engine(store, Reporter(False)))
+    assert results.sentence.startswith("No verdict: ")
+    assert needs in results.sentence
+    assert "minus" not in " ".join(score_table(results).columns)
+    assert results_table(results).rows
+
+
+def test_the_first_sentence_names_the_full_model_also_if_it_is_not_shown(folder: Path, store: Store) -> None:
+    head = (folder / "pairs.yaml").read_text().split("lines:")[0]
+    lines = "  - {label: dense, finetune: balance}\n  - {label: w, paradigm: c, pruner: wanda, sparsities: [0.2]}\n"
+    (folder / "order.yaml").write_text(f"{head}lines:\n{lines}")
+    recipe = load_recipe(folder / "order.yaml")
+    results = run_recipe(recipe, folder / "out-order", Engine(store, Reporter(False)))
+    full = srnet.evaluate(str(folder / "llama"), task=recipe.task, engine=Engine(store, Reporter(False)))
+    expected = [full.scores[split]["metrics"]["ss"] for split in ("targets", "job")]
+    assert f"the full model in {expected[0]:.1f} % and {expected[1]:.1f} %" in results.sentence
+
+
+def test_a_bias_model_is_refused(folder: Path) -> None:
+    text = (folder / "pairs.yaml").read_text().replace("seeds: 3", "seeds: 3\nbias: {shortcut: words}")
+    (folder / "biased.yaml").write_text(text)
+    with refused("bias", "leave it out"):
+        load_recipe(folder / "biased.yaml")

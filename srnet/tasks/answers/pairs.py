@@ -120,7 +120,7 @@ class _Pairs(LanguageAnswer):
         return {name: n for name, n in zip(("texts", "pairs", "pairs with unrelated"), found, strict=True) if n}
 
     def decode(self, split: Split, logits: np.ndarray) -> np.ndarray:
-        """The columns of `_COLUMNS`. A tie is no preference."""
+        """The columns of `_COLUMNS`. A tie is no preference, and counts as half of one."""
         assert isinstance(split, PairSplit), "only such a split says what is compared"
         total, tokens = logits.astype(np.float64).reshape(-1, 3, 2).transpose(2, 1, 0)
         mean = total / np.maximum(tokens, 1.0)
@@ -129,7 +129,7 @@ class _Pairs(LanguageAnswer):
         columns = (
             total[0],
             tokens[0],
-            stereotype > opposite,
+            (stereotype > opposite) + 0.5 * (stereotype == opposite),
             meaningful,
             np.abs(mean[0] - mean[1]),
             np.ones(len(split)),
