@@ -160,7 +160,7 @@ class KeepsLanguage(_OfLanguage):
     `id_kept` and `gains` are the distances of the negative log-likelihoods from their bar.
     """
 
-    name: ClassVar = "the language is kept"
+    name: ClassVar = "The language is kept"
     no_name: ClassVar = "the language is not kept"
     a_name: ClassVar = "one that keeps the language"
     plural: ClassVar = "subnetworks that keep the language"
@@ -215,7 +215,7 @@ class Balanced(_OfLanguage):
     |ss - 50| minus ours.
     """
 
-    name: ClassVar = "balanced subnetwork"
+    name: ClassVar = "Balanced subnetwork"
     no_name: ClassVar = "no balanced subnetwork"
     a_name: ClassVar = "a balanced subnetwork"
     plural: ClassVar = "balanced subnetworks"

@@ -36,6 +36,8 @@ class Column(NamedTuple):
     split: str
     metric: Metric
     title: str
+    in_table: bool = True
+    """Whether tables have it; curves and results.csv have all."""
 
     @property
     def is_percentage(self) -> bool:
@@ -43,8 +45,8 @@ class Column(NamedTuple):
 
     @property
     def is_brief(self) -> bool:
-        """Whether a terminal has room for it beside the others: of language models the decisive scores."""
-        return self.metric != "lms"
+        """Whether a terminal has room for it."""
+        return self.in_table and self.metric != "lms"
 
     @property
     def unit(self) -> str:
@@ -57,10 +59,11 @@ def columns_of(task: Task) -> dict[str, Column]:
     if not kind.language:
         return {name: Column(name, task.metric, titles[name]) for name in task.compared}
     return {
-        f"{name} {metric}": Column(name, metric, f"{title}: {metric}")
-        for name, title in titles.items()
-        for metric in kind.measured(("ss", "lms", "perplexity"), task.splits[name].labels)
+        f"{name} {metric}": Column(name, metric, f"{title}: {metric}", metric != "lms" or name == task.dev.name)
+        for metric in ("ss", "lms", "perplexity")
         if metric in kind.metrics
+        for name, title in titles.items()
+        if kind.measured([metric], task.splits[name].labels)
     }
 
 

@@ -251,13 +251,13 @@ DASHES: dict[str, Any] = {
 def draw_curves(results: Results) -> dict[str, bytes]:
     """The curves as `png` and `pdf`: a panel for ID and for each OOD split. Bands are one standard deviation."""
     pictures, recipe, seeds = curves(results), results.recipe, len(results.recipe.seeds)
-    across = min(_ACROSS, len(pictures))
+    units = [picture["layout"]["yaxis"]["title"]["text"] for picture in pictures]
+    across = min(_ACROSS, units.count(units[0]))  # those of one unit are side by side
     down = math.ceil(len(pictures) / across)
     figure = Figure(figsize=(5.2 * across, 0.4 + 4.2 * down), layout="constrained")
     every = figure.subplots(down, across, squeeze=False).ravel()
     handles: dict[str, Any] = {}
     first: dict[str, Any] = {}
-    units = [picture["layout"]["yaxis"]["title"]["text"] for picture in pictures]
     for place, (axis, picture, unit) in enumerate(zip(every, pictures, units, strict=False)):
         if unit in first:
             axis.sharey(first[unit])

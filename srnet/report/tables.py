@@ -22,19 +22,23 @@ def score_table(results: Results, names: Sequence[str] = ()) -> Table:
 
     An interval is on a line of its own in its cell: beside its difference it would make the table too wide for a page.
     """
-    judged, compared = _verdict_column(results), _compared(results)
+    judged, compared, columns = _verdict_column(results), _compared(results), _in_table(results)
     rows = []
     for summary, name in zip(results.summaries, names or [s.name for s in results.summaries], strict=True):
         verdict = [summary.answer] * len(judged)
-        scores = [_score(summary.scores[name], column) for name, column in results.columns.items()]
+        scores = [_score(summary.scores[name], column) for name, column in columns.items()]
         sparsity, steps = f"{100 * summary.sparsity:.2f} %", f"{summary.steps:,.0f}"
         rows.append([name, sparsity, *verdict, *scores, *_comparison(summary, len(compared)), steps])
     for name, own in (results.constant | results.bias_models | results.theory).items():
-        scores = [f"{own[column]:.1f}" if column in own else "" for column in results.columns]
+        scores = [f"{own[column]:.1f}" if column in own else "" for column in columns]
         rows.append([name, "", *[""] * len(judged), *scores, *[""] * (len(compared) + 1)])
-    titles = [column.title for column in results.columns.values()]
+    titles = [column.title for column in columns.values()]
     header = ["model", "sparsity", *judged, *titles, *compared, "training steps"]
     return Table(header, rows, soft=range(len(results.summaries), len(rows)))
+
+
+def _in_table(results: Results) -> dict[str, Column]:
+    return {name: column for name, column in results.columns.items() if column.in_table}
 
 
 def _score(score: Spread, column: Column) -> str:
@@ -75,7 +79,7 @@ def results_table(results: Results) -> Table:
     by_sparsity = results.recipe.axis in ("sparsity", "kept")  # which has a column of its own
     table = score_table(results, [s.label for s in results.summaries] if by_sparsity else ())
     judged = len(_verdict_column(results))
-    scores = [2 + judged + place for place, column in enumerate(results.columns.values()) if column.is_brief]
+    scores = [2 + judged + place for place, column in enumerate(_in_table(results).values()) if column.is_brief]
     shown = [*range(2 + judged), *scores, *([-2] if _compared(results) and not judged else [])]
     return Table(
         [table.columns[column] for column in shown],

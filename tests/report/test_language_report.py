@@ -102,13 +102,14 @@ def test_the_full_model_is_one_and_every_training_has_its_seed(made: dict[str, t
 
 def test_columns_of_pairs(made: dict[str, tuple[Recipe, Results]], folder: Path) -> None:
     _, results = made["pairs"]
-    names = ["dev ss", "dev lms", "neutral perplexity", "targets ss", "targets lms", "job ss", "job lms"]
+    names = ["dev ss", "targets ss", "job ss", "dev lms", "targets lms", "job lms", "neutral perplexity"]
     assert list(results.columns) == names
     assert results.units == "ss (%), lms (%), perplexity"
     table = score_table(results)
     assert table.columns[2:4] == ["balanced?", "ID dev: ss"]
-    assert "OOD job: lms" in table.columns
-    assert "OOD job: lms" not in results_table(results).columns
+    assert "ID dev: lms" in table.columns
+    assert "OOD job: lms" not in table.columns
+    assert "ID dev: lms" not in results_table(results).columns
     written = {path.name for path in (folder / "out-pairs").iterdir()}
     assert {"report.html", "report.md", "results.csv", "pairs-pairs.png", "pairs-pairs-models.png"} <= written
     with (folder / "out-pairs" / "results.csv").open() as file:
