@@ -55,9 +55,7 @@ def warnings(evidence: RecipeEvidence) -> list[str]:
         return []
     problems = {
         "the language broke": [s.name for s in judged if _language_broke(evidence, s)],
-        "the change is certain on the trained type of bias alone": [
-            s.name for s in judged if _only_trained_type(evidence, s)
-        ],
+        "the change is certain on the trained type alone": [s.name for s in judged if _only_trained_type(evidence, s)],
     }
     found = [f"{_names(names)}: {problem}" for problem, names in problems.items() if names]
     for split in evidence.ood:
