@@ -157,6 +157,8 @@ def _not_loadable(what: str, error: Exception, fix: str) -> UserError:
         why = "no such folder"
     if "custom code" in why:
         return UserError(f"{what} needs code of its own, which is never run", "give a checkpoint that needs none")
+    if "backend tokenizer" in why:  # what transformers says where a folder has no file of a tokenizer
+        return UserError(f"{what} cannot be loaded: it has no tokenizer files", "copy tokenizer.json to its folder")
     return UserError(f"{what} cannot be loaded ({why})", fix)
 
 

@@ -82,7 +82,7 @@ class Order(TrainingOptions):
     """toy: the embedded benchmark. cpu: your data, a small backbone. paper: the published settings."""
     tasks: tuple[str, ...] = ()
     """With commas: inference, paraphrase, verification; mnli, snli, qqp, fever, imdb; the rest of GLUE and squad for
-    smp; YAML files. Default: all that a figure is shown on."""
+    smp; stereotypes, sentences for generation; YAML files. Default: all that a figure is shown on."""
     seeds: tuple[int, ...] = option((), kind=FIRST_SEEDS)
     """How many seeds. Default 1, for claims 3; 4 with the profile paper."""
     sparsities: tuple[Sparsity, ...] = ()

@@ -142,7 +142,8 @@ class PairsTask(OfFiles):
         texts, bad = texts_of(self.neutral, self.neutral_text, self.bad_rows)
         whole = SplitFile(self.neutral, text_split(PairSplit, "train", "ID", texts), bad_rows=bad)
         train, test = with_dev({"train": whole}, self.neutral_share).values()
-        notes += [f"{NEUTRAL}: {note}" for note in (*train.all_notes, *test.all_notes)]
+        said = (*train.all_notes, *test.all_notes)
+        notes += [f"{NEUTRAL}: {note.replace('training file', 'file of neutral text')}" for note in said]
         ids = tuple(f"{NEUTRAL}-{n}" for n in range(len(test.split)))
         return train.split.text_a, {NEUTRAL: replace(test.split, name=NEUTRAL, ids=ids)}
 
