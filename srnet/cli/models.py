@@ -25,8 +25,8 @@ class _NewModel:
 
     task: str | None = None
     """inference, paraphrase, verification (embedded); mnli, snli, qqp, fever, imdb; cola, mrpc, qnli, rte, sst2, stsb
-    (the rest of GLUE); squad; stereotypes, sentences (language models); or a YAML file of your own. Your own files: --train instead. Default, for a backbone:
-    inference."""
+    (the rest of GLUE); squad; stereotypes, sentences (language models); or a YAML file of your own. Your own files:
+    --train instead. Default, for a backbone: inference."""
     backbone: str = EMBEDDED
     """A folder, a hub name (set SRNET_DOWNLOAD=1 to fetch it), srnet-tiny, srnet-small or srnet-decoder."""
     words: tuple[str, ...] = option((), name="--label-words")
