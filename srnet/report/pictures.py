@@ -148,12 +148,15 @@ def _y_axes(results: Results) -> dict[str, PlotAxis]:
         same = [name for name, column in results.columns.items() if column.unit == unit]
         means = [summary.scores[name].mean for summary in results.summaries for name in same]
         means += [own[name] for own in (results.constant | results.theory).values() for name in same if name in own]
-        if results.columns[same[0]].is_percentage:
+        is_percentage = results.columns[same[0]].is_percentage
+        is_log = not is_percentage and max(means) > 10.0 * min(means) > 0.0
+        if is_percentage:
             bounds = [5.0 * math.floor(min(means) / 5.0) - 2.5, 102.5]
         else:
-            margin = 0.05 * (max(means) - min(means)) or 0.05 * abs(means[0]) or 1.0
-            bounds = [min(means) - margin, max(means) + margin]
-        axes[unit] = {"title": {"text": unit}, "range": bounds}
+            ends = [math.log10(end) if is_log else end for end in (min(means), max(means))]
+            margin = 0.05 * (ends[1] - ends[0]) or 0.05 * abs(ends[0]) or 1.0
+            bounds = [ends[0] - margin, ends[1] + margin]
+        axes[unit] = {"title": {"text": unit}, "range": bounds, **({"type": "log"} if is_log else {})}
     return axes
 
 
@@ -262,6 +265,7 @@ def draw_curves(results: Results) -> dict[str, bytes]:
         if unit in first:
             axis.sharey(first[unit])
         first.setdefault(unit, axis)
+        axis.set_yscale(picture["layout"]["yaxis"].get("type", "linear"))
         handles |= _draw(axis, picture)
         if place % across and units[place - 1] == unit:
             axis.tick_params(labelleft=False)
