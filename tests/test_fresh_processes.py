@@ -43,6 +43,9 @@ sparse=$(forked prune $full --pruner mask --sparsity 0.5 --objective poe --short
 small=$(forked prune $full --granularity head,neuron --sparsity 0.5 --teacher $full --distil 0.5 $short --key)
 forked prune $full --pruner mask --sparsity 0.5 --accumulate 2 --checkpointing --precision bf16 --score-rate 1e-3 $short
 forked prune --task stereotypes --pruner mask --sparsity 0.2 --objective balance --keep 2 --weight 0.5 $short
+narrow=$(forked prune --task sentences --pruner one-shot --granularity neuron --sparsity 0.3 --key)
+forked export $narrow --format shrunk --uniform --out narrow
+forked speed srnet-decoder narrow --device cpu --threads 1 --lengths 8 --new-tokens 4 --prompts 2 --rounds 2 --no-memory
 words=$(forked prune --pruner smp-s --sparsity 0.9 --task fewer.yaml --backbone backbone --label-words task \
     $short --key)
 forked prune --task qqp --data qqp --granularity head,neuron --speedup 1.05 $short
@@ -108,7 +111,7 @@ srnet demo --seeds 3 --sparsities 0.5 --steps 2 --train-size 40 --dev-size 20 --
 """
 SCRIPTS = (DATA, MODELS, EXPERIMENTS, DEMO)
 """Each needs what those before it left. The page is opened with the command that the demo prints."""
-PAGE = "--task mine/mine.yaml --port 0 --folds 2 --leaks keep"
+PAGE = "--task mine/mine.yaml --port 0 --folds 2 --leaks keep --new-tokens 8"
 SHORT = "--steps 2 --eval-every 2 --batch-size 8 --quiet"
 """Options of a training."""
 

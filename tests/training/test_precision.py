@@ -24,6 +24,7 @@ from srnet.experiment.nodes.models import Evaluate, Pretrained
 from srnet.experiment.nodes.objectives import PoE
 from srnet.experiment.nodes.training import FineTune
 from srnet.experiment.store import read_logits
+from srnet.models.formats.base import Source
 from srnet.models.formats.card import write_card
 from srnet.models.subnetwork import Subnetwork
 from srnet.report import results
@@ -209,7 +210,7 @@ def test_the_card_says_in_what_scores_were_computed(raw: Pretrained, engine: Eng
     for number, about in enumerate((exact, rounded)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        write_card(folder, subnetwork, about, "merged", "load()")
+        write_card(folder, Source(subnetwork, about=about), "merged", "load()")
         cards.append((folder / "README.md").read_text())
     assert "bf16" not in cards[0]
     assert "Computed in bf16." in cards[1]
