@@ -335,6 +335,7 @@ def test_typing_in_a_browser(page: Page) -> None:
         tab.goto(page.address)
         tab.get_by_text("The first sentence is the stereotype").wait_for()
         assert tab.locator("#text-a").input_value() == page.rows.row(0)["text_a"]  # type: ignore[index]
+        tab.locator("#cards article").nth(1).wait_for()  # they are fetched after the text of the row is shown
         assert tab.locator("#cards article").count() == 2
         tab.fill("#prompt", BEGINNING)
         tab.locator("#continued article").nth(1).wait_for()
